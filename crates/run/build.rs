@@ -24,7 +24,7 @@ fn main() {
     let revision = folder.as_deref().and_then(revision);
     let revision = revision.unwrap_or_else(|| "unknown".into());
     println!("cargo:rustc-env=TRAPLESS_REVISION={revision}");
-    // HEAD moves with commits, the index with what is staged.
+    // HEAD changes with commits, the index with staged files.
     for file in ["HEAD", "index", "logs/HEAD"] {
         if let Some(folder) = &folder {
             println!("cargo:rerun-if-changed={folder}/{file}");

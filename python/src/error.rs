@@ -15,7 +15,7 @@ create_exception!(
     trapless,
     WorkloadError,
     Error,
-    "A workload did not do what it should, or a kernel panicked."
+    "A workload failed, or a kernel panicked."
 );
 
 /// The exception for an error of the command's library.

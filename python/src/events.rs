@@ -1,4 +1,4 @@
-//! Events of a machine: kept for an iterator, or told to callbacks as they come.
+//! Events of a machine: queued for an iterator, or passed to callbacks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::error::Error;
 pub struct Event(Told);
 
 impl Event {
-    /// All fields; of traps also what follows from them.
+    /// All fields; of traps also derived ones.
     fn fields(&self) -> Fields {
         let mut fields = fields::all(&self.0);
         if let Told::Trap(trap) = &self.0 {
@@ -71,7 +71,7 @@ fn group(py: Python<'_>, fields: Fields) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict)
 }
 
-/// As for people: addresses in hexadecimal.
+/// Text of a value: addresses in hexadecimal.
 fn shown(field: &Field) -> String {
     match field {
         Field::Number(n) if *n > 0xFFFF => format!("{n:#x}"),
@@ -99,7 +99,7 @@ impl Event {
         self.0.hart()
     }
 
-    /// A name that is a word of Python ends with `_`: `from_`.
+    /// A name that is a keyword of Python ends with `_`: `from_`.
     fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let field = self.field(py, name.strip_suffix('_').unwrap_or(name))?;
         field.ok_or_else(|| PyAttributeError::new_err(self.lacks(name)))
@@ -110,7 +110,7 @@ impl Event {
         field.ok_or_else(|| PyKeyError::new_err(self.lacks(name)))
     }
 
-    /// All of it, for a row of a table.
+    /// All fields, for a row of a table.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         group(py, self.fields())
     }
@@ -126,7 +126,7 @@ impl Event {
     }
 }
 
-/// Which events are wanted.
+/// Filter of events.
 pub struct Filter {
     /// Names of kinds; none means all.
     kinds: Vec<String>,
@@ -158,7 +158,7 @@ impl Filter {
     }
 }
 
-/// A callback, and what it wants.
+/// A callback, and its filter.
 struct Listener {
     id: u64,
     filter: Filter,
@@ -175,7 +175,7 @@ struct State {
     raised: Option<PyErr>,
 }
 
-/// A receiver of events, which listens from when something is first wanted.
+/// A receiver of events, which is attached when it is first used.
 #[derive(Clone)]
 pub struct Tap {
     state: Arc<Mutex<State>>,
@@ -199,7 +199,7 @@ impl Tap {
         }
     }
 
-    /// Keeps what `filter` wants from now on.
+    /// Queues events of `filter` from now on.
     pub fn keep(&self, filter: Filter, machine: &mut Machine) {
         self.attach(machine);
         let mut state = self.lock();
@@ -207,14 +207,14 @@ impl Tap {
         state.kept.clear();
     }
 
-    /// Keeps nothing more.
+    /// Stops to queue events.
     pub fn drop_kept(&self) {
         let mut state = self.lock();
         state.filter = None;
         state.kept.clear();
     }
 
-    /// What was kept.
+    /// Takes the queued events.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.lock().kept)
             .into_iter()
@@ -222,7 +222,7 @@ impl Tap {
             .collect()
     }
 
-    /// Calls `callback` at what `filter` wants; returns its number.
+    /// Calls `callback` for events of `filter`; returns its number.
     pub fn call(&self, callback: Py<PyAny>, filter: Filter, machine: &mut Machine) -> u64 {
         self.attach(machine);
         let mut state = self.lock();
@@ -237,7 +237,7 @@ impl Tap {
         id
     }
 
-    /// Calls the one with this number no more.
+    /// Removes the callback with this number.
     pub fn forget(&self, id: u64) {
         self.lock().listeners.retain(|listener| listener.id != id);
     }
@@ -251,13 +251,13 @@ impl Tap {
         callbacks.try_for_each(|callback| visit.call(callback))
     }
 
-    /// Calls no callback any more.
+    /// Removes all callbacks.
     pub fn clear(&self) {
         let listeners = std::mem::take(&mut self.lock().listeners);
         drop(listeners);
     }
 
-    /// What a callback has raised.
+    /// The exception that a callback has raised.
     pub fn raised(&self) -> Option<PyErr> {
         self.lock().raised.take()
     }

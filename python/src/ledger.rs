@@ -13,7 +13,7 @@ use crate::error::{Error, answer, objects};
 pub struct Ledger(LedgerFile);
 
 impl Ledger {
-    /// Of this file.
+    /// A ledger from this file.
     pub fn new(file: LedgerFile) -> Self {
         Self(file)
     }
@@ -26,7 +26,7 @@ impl Ledger {
 
 #[pymethods]
 impl Ledger {
-    /// Out of its JSON text.
+    /// From its JSON text.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let file = LedgerFile::from_json(text);
@@ -39,7 +39,7 @@ impl Ledger {
         self.0.to_json()
     }
 
-    /// All of it as dictionaries and lists.
+    /// The ledger as dictionaries and lists.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         objects(py, &self.0.to_json())
     }

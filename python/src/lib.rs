@@ -1,12 +1,12 @@
-//! `trapless._native`: machines, runs and ledgers for the Python package `trapless`, which gives
-//! them their shape (`trapless/*.py`).
+//! `trapless._native`: machines, runs and ledgers for the Python package `trapless`, which has the
+//! public interface (`trapless/*.py`).
 //!
 //! | module | subject |
 //! |---|---|
 //! | `program` | the command's parts: machines, workloads, plans |
-//! | `machine` | a machine under way |
+//! | `machine` | a running machine |
 //! | `registers` | registers and CSRs by name |
-//! | `events` | events of a machine, kept or told to a callback |
+//! | `events` | events of a machine, queued or passed to a callback |
 //! | `ledger` | ledgers and reports |
 //! | `table` | ledgers as Arrow tables |
 //! | `error` | errors as exceptions |
@@ -21,7 +21,7 @@ mod program;
 mod registers;
 mod table;
 
-/// What the package is made of.
+/// Contents of the module.
 #[pymodule]
 mod _native {
     #[pymodule_export]

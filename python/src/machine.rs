@@ -1,4 +1,4 @@
-//! A machine under way.
+//! A running machine.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -18,29 +18,29 @@ use crate::events::{Event, Filter, Tap};
 use crate::ledger::Ledger;
 use crate::registers;
 
-/// Most bytes of one read.
+/// Maximum number of bytes of one read.
 const MOST: u64 = 1 << 32;
-/// Most bytes kept of what a console has printed.
+/// Maximum number of bytes of console output that are kept.
 const KEPT: usize = 64 << 20;
 
-/// What a console has printed.
+/// Output of a console.
 #[derive(Default)]
 struct Printed {
     kept: Vec<u8>,
     /// Bytes before those kept.
     dropped: usize,
-    /// Where to look for what is expected next.
+    /// Position from which to search for expected output.
     expected: usize,
 }
 
 impl Printed {
-    /// What is kept of the text from position `since` on.
+    /// The kept text from position `since` on.
     fn since(&self, since: usize) -> &[u8] {
         let from = since.saturating_sub(self.dropped).min(self.kept.len());
         &self.kept[from..]
     }
 
-    /// Whether there is what is expected; if so, the next is looked for behind it.
+    /// Whether the expected output appeared; if so, the next search begins after it.
     fn expect(&mut self, regex: &Regex) -> bool {
         let end = regex
             .find(self.since(self.expected))
@@ -102,7 +102,7 @@ impl Machine {
         }
     }
 
-    /// The session, unless it runs: somebody who holds the interpreter must not wait for it.
+    /// The session, unless it runs: a thread that holds the interpreter lock must not wait for it.
     fn session(&self) -> PyResult<MutexGuard<'_, Session>> {
         match self.session.try_lock() {
             Ok(session) => Ok(session),
@@ -180,7 +180,7 @@ fn outcome(ended: Ended) -> (&'static str, Option<u64>) {
 
 #[pymethods]
 impl Machine {
-    /// Lets it run. `until`: cycles of virtual time; `instructions`: of all harts since reset;
+    /// Runs it. `until`: cycles of virtual time; `instructions`: of all harts since reset;
     /// `expect`: regular expression that the console is to print.
     #[pyo3(signature = (until=None, instructions=None, expect=None))]
     fn run(
@@ -221,7 +221,7 @@ impl Machine {
             return Err(raised);
         }
         let ended = answer(ended)?;
-        // The last words of a guest that powers off may be what is expected.
+        // The last output of a guest that powers off may match.
         Ok(outcome(if found() { Ended::Caller } else { ended }))
     }
 
@@ -282,7 +282,7 @@ impl Machine {
         Ok(PyBytes::new(py, self.session()?.machine().device_tree()))
     }
 
-    /// Reads memory: physical, or that which a hart reaches at a virtual address.
+    /// Reads memory: physical, or at a virtual address of a hart.
     #[pyo3(signature = (addr, len, hart=None))]
     fn read<'py>(
         &self,
@@ -312,7 +312,7 @@ impl Machine {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Writes RAM: physical, or that which a hart reaches at a virtual address. All or nothing.
+    /// Writes RAM: physical, or at a virtual address of a hart. All or nothing.
     #[pyo3(signature = (addr, data, hart=None))]
     fn write(&self, addr: u64, data: &[u8], hart: Option<usize>) -> PyResult<()> {
         let mut session = self.session()?;
@@ -374,7 +374,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What the console has printed from position `since` on, and the position where it ends.
+    /// Console output from position `since` on, and the position where it ends.
     fn output<'py>(&self, py: Python<'py>, since: usize) -> (Bound<'py, PyBytes>, usize) {
         let printed = self.output.lock();
         let end = printed.dropped + printed.kept.len();
@@ -394,7 +394,7 @@ impl Machine {
         answer(py.detach(move || saved.save(&path)))
     }
 
-    /// Keeps events of these kinds from now on, and of exceptions and interrupts only those with
+    /// Queues events of these kinds from now on, and of exceptions and interrupts only those with
     /// these causes, if there are any; for `take_events`.
     fn keep_events(&self, kinds: Vec<String>, causes: Vec<u64>) -> PyResult<()> {
         let filter = Filter::new(&kinds, causes)?;
@@ -402,12 +402,12 @@ impl Machine {
         Ok(())
     }
 
-    /// Keeps no more events.
+    /// Stops to queue events.
     fn drop_events(&self) {
         self.tap.drop_kept();
     }
 
-    /// Takes the events kept since the last call.
+    /// Takes the events queued since the last call.
     fn take_events(&self) -> Vec<Event> {
         self.tap.take()
     }
@@ -420,7 +420,7 @@ impl Machine {
             .call(callback, filter, self.session()?.machine_mut()))
     }
 
-    /// Calls a callback no more.
+    /// Removes a callback.
     fn off_event(&self, id: u64) {
         self.tap.forget(id);
     }

@@ -1,4 +1,4 @@
-//! The command's parts: machines, workloads, and workloads made ready.
+//! The command's parts: machines, workloads, and prepared workloads.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Program(Trapless);
 
 #[pymethods]
 impl Program {
-    /// With the project folder `project`, or that which the package was built from.
+    /// The program with the project folder `project`, or the one from which the package was built.
     #[new]
     #[pyo3(signature = (project=None))]
     fn new(project: Option<PathBuf>) -> Self {
@@ -31,7 +31,7 @@ impl Program {
         })
     }
 
-    /// Names of machines, and a line about each.
+    /// Names and descriptions of machines.
     fn machines(&self) -> PyResult<Vec<(String, String)>> {
         let machines = answer(self.0.machines())?;
         let rows = machines.iter();
@@ -58,7 +58,7 @@ impl Program {
         objects(py, &all.to_string())
     }
 
-    /// Makes a workload ready: the fields of a `WorkloadSpec`, as JSON.
+    /// Prepares a workload: the fields of a `WorkloadSpec`, as JSON.
     fn plan(&self, py: Python<'_>, fields: &str) -> PyResult<Plan> {
         let spec: WorkloadSpec = parse(fields)?;
         let plan = py.detach(|| self.0.plan(&spec));
@@ -91,7 +91,7 @@ impl Program {
         objects(py, &answer(identity)?)
     }
 
-    /// Goes on with a checkpoint.
+    /// Resumes a checkpoint.
     fn resume(&self, py: Python<'_>, path: PathBuf) -> PyResult<Machine> {
         let output = Output::default();
         let session = py.detach(|| self.0.resume(&path, Box::new(output.clone())));
@@ -110,13 +110,13 @@ impl Program {
     }
 }
 
-/// A specification out of the JSON text of its fields.
+/// A specification from the JSON text of its fields.
 fn parse<S: DeserializeOwned + Serialize + Default>(fields: &str) -> PyResult<S> {
     let fields = serde_json::from_str(fields).map_err(|e| raised(&e.into()))?;
     answer(spec::parse(&fields))
 }
 
-/// What looks into a machine with such a trace.
+/// Observers of a machine with such a trace.
 fn traced(trace: Option<PathBuf>) -> ObserveOptions {
     ObserveOptions {
         trace,
@@ -128,7 +128,7 @@ fn traced(trace: Option<PathBuf>) -> ObserveOptions {
 #[pyfunction]
 pub fn option_names(of: &str) -> PyResult<Vec<String>> {
     match of {
-        // Of the machine that runs it, as of others.
+        // `harts` is of the machine that runs it; the other two have a field for it.
         "run" => Ok([spec::names::<WorkloadSpec>(), vec!["harts".into()]].concat()),
         "boot" => Ok(spec::names::<BootSpec>()),
         "exec" => Ok(spec::names::<ExecSpec>()),
@@ -158,7 +158,7 @@ impl Plan {
         Ok(Machine::new(answer(session)?, output))
     }
 
-    /// Refuses what cannot run on these machines.
+    /// Rejects specifications that cannot run on these machines.
     fn check(&self, machines: Vec<String>) -> PyResult<()> {
         let machines: Vec<&str> = machines.iter().map(String::as_str).collect();
         answer(self.0.check(&machines))

@@ -8,7 +8,7 @@ use trapless_machine::Machine;
 
 use crate::error::Error;
 
-/// What a name stands for.
+/// Register of a name.
 enum Register {
     Pc,
     X(usize),
@@ -83,7 +83,7 @@ pub fn set(machine: &mut Machine, index: usize, name: &str, value: u64) -> PyRes
     let hart = machine.hart_mut(index);
     match register(name)? {
         Register::Pc => {
-            // A wait that this ends has taken until now.
+            // If this ends a wait, the hart has waited until now.
             if hart.waiting() && hart.pc() != value {
                 hart.advance_to(now);
             }

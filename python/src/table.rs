@@ -17,7 +17,7 @@ use trapless_ledger::{LedgerFile, Section};
 use crate::error::Error;
 use crate::ledger::Ledger;
 
-/// Phase whose figures reports show.
+/// The phase that reports show.
 const MEASURED: &str = "workload";
 /// Name of the whole run among the phases.
 const TOTAL: &str = "total";
@@ -30,8 +30,8 @@ fn cannot(error: ArrowError) -> PyErr {
     Error::new_err(format!("cannot make the table: {error}"))
 }
 
-/// The sections of a ledger that are wanted, with the names of their phases. A run that has marked
-/// no measured part is measured as a whole.
+/// The requested sections of a ledger, with the names of their phases. A run without a measured
+/// part is measured as a whole.
 fn sections<'l>(file: &'l LedgerFile, phase: Option<&'l str>) -> Vec<(&'l str, &'l Section)> {
     match phase {
         Some(MEASURED) => vec![(MEASURED, file.workload())],
@@ -48,7 +48,7 @@ fn sections<'l>(file: &'l LedgerFile, phase: Option<&'l str>) -> Vec<(&'l str, &
     }
 }
 
-/// Columns that tell of which run a row is.
+/// Columns that identify the run of a row.
 #[derive(Default)]
 struct Heads {
     files: Vec<String>,
@@ -141,8 +141,7 @@ fn exit_rows(files: &[(String, &LedgerFile)], phase: Option<&str>) -> Columns {
     columns
 }
 
-/// A row for each ledger: the counters that people ask for first, what the workload measured, and
-/// every setting.
+/// A row for each ledger: the most used counters, measurements of the workload, and every setting.
 fn run_rows(files: &[(String, &LedgerFile)]) -> Columns {
     let mut heads = Heads::default();
     files
@@ -249,8 +248,8 @@ impl Table {
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// The rows (Arrow's PyCapsule interface). There is one type only: what is requested is not
-    /// looked at, as the interface allows.
+    /// The rows (Arrow's PyCapsule interface). There is one type only: the request is ignored, as
+    /// the interface allows.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

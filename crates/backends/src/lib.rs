@@ -1,4 +1,4 @@
-//! What devices of a machine reach of the host: image files and shared folders.
+//! Resources of the host for a machine's devices: image files, networks, shared folders.
 //!
 //! | module | subject |
 //! |---|---|
@@ -6,11 +6,12 @@
 //! | [`net`] | a network behind the machine, by sockets of the host |
 //! | [`share`] | a folder as a file system of the guest |
 //!
-//! Whatever a guest asks for is untrusted: it reaches the files it was given, and no other.
+//! Requests of a guest are not trusted: it can access only the files it was given.
 
 pub mod disk;
 pub mod net;
 pub mod share;
 
-/// Told what a guest cannot be told, such as a host's full disk: sentences for the user.
+/// Callback for failures that a guest cannot see, such as a full disk of the host: messages for the
+/// user.
 pub type Report = std::sync::Arc<dyn Fn(&str) + Send + Sync>;

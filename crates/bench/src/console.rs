@@ -1,4 +1,4 @@
-//! What an emulator prints, with the moment at which it arrived.
+//! Output of an emulator, with times of arrival.
 
 use std::io::Read;
 use std::sync::mpsc::{Receiver, channel};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// Units of processor time in `/proc` for each second: fixed in Linux' interface to programs.
 const TICKS: f64 = 100.0;
-/// Most characters of a line that are kept; the guest decides how long lines are.
+/// Maximum length of a line that is kept; the guest controls the length of lines.
 const LINE: usize = 4096;
 
 /// Seconds since the start.
@@ -18,7 +18,7 @@ pub struct Moment {
     pub cpu: f64,
 }
 
-/// Looks at a running process.
+/// Observes a running process.
 #[derive(Clone, Copy)]
 pub struct Watch {
     /// Its number.
@@ -28,7 +28,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Its times up to now; without processor time if it is gone.
+    /// Its times up to now; without processor time if it has ended.
     pub fn now(&self) -> Moment {
         let wall = self.start.elapsed().as_secs_f64();
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.process));
@@ -73,7 +73,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes in what arrived at `at` and hands on the lines that are complete.
+    /// Handles bytes that arrived at `at` and passes on complete lines.
     pub fn feed(&mut self, at: Moment, bytes: &[u8], line: &mut dyn FnMut(&Line<'_>)) {
         for &byte in bytes {
             if self.partial.is_empty() {
@@ -103,7 +103,8 @@ pub fn read(pipe: Option<impl Read + Send + 'static>, watch: Watch) -> Receiver<
             let mut at = watch.now();
             while let Ok(count @ 1..) = pipe.read(&mut buffer) {
                 let bytes = &buffer[..count];
-                // Where lines begin and end is what counts; characters come one by one.
+                // Characters may arrive one by one: the times of the beginning and end of lines
+                // count.
                 if bytes.contains(&b'@') || bytes.contains(&b'\n') {
                     at = watch.now();
                 }

@@ -1,10 +1,10 @@
-//! What is counted of our own engine in a row, besides its time.
+//! Counters of our own engine in a row, besides its time.
 
 use trapless_machine::EngineStatistics;
 
 /// A count at a moment of a run.
 pub struct Count {
-    /// As in the notes of a session.
+    /// Name in the notes of a session.
     pub name: &'static str,
     /// Its value.
     pub of: fn(&EngineStatistics) -> u64,

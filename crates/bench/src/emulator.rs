@@ -23,7 +23,7 @@ pub struct Emulator {
     /// Program and options that come first.
     command: Vec<PathBuf>,
     environment: Vec<(&'static str, PathBuf)>,
-    /// What it says of itself.
+    /// Its version.
     pub version: String,
     kind: Kind,
 }
@@ -65,8 +65,8 @@ impl Images {
     }
 }
 
-/// QEMU at `path`, or of the tool tree. Its modules must be its own: those of the system's QEMU are
-/// another version.
+/// QEMU at `path`, or of the tool tree. Its modules must be its own, since those of the system's
+/// QEMU have another version.
 pub fn qemu(project: &Path, path: Option<&Path>) -> Result<Emulator> {
     let mut environment = Vec::new();
     let command = match path {
@@ -117,7 +117,7 @@ pub fn trapless(path: &Path, engine: Option<&str>) -> Result<Emulator> {
     Ok(emulator)
 }
 
-/// This program as emulator with `sinks`; engine and version as `like`.
+/// This program as emulator with `sinks`; engine and version of `like`.
 pub fn variant(sinks: Sinks, like: &Emulator) -> Result<Emulator> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut command = vec![
@@ -165,7 +165,7 @@ impl Emulator {
         match text.lines().next() {
             Some(line) if out.status.success() => Ok(line.to_owned()),
             _ => bail!(
-                "{program} does not tell its version: {}",
+                "{program} does not print its version: {}",
                 String::from_utf8_lossy(&out.stderr).trim()
             ),
         }

@@ -8,10 +8,10 @@ use crate::rows::{Goal, Row, Unit};
 
 /// Figure of our engine: wall time for each guest exit.
 pub const NS_PER_EXIT: &str = "ns_per_guest_exit";
-/// Most that totals may cost, as a ratio to no ledger; then the same for totals with all events.
+/// Maximum cost of totals, as a ratio to no ledger; then the same for totals with all events.
 const LEDGER_GOALS: [(&str, f64); 2] = [("totals", 1.05), ("stream", 1.30)];
 
-/// What one emulator did in one row.
+/// Results of one emulator in one row.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Figures {
     pub median: Option<f64>,
@@ -38,11 +38,11 @@ pub struct Entry {
     pub speed: Option<f64>,
     /// Trapless to QEMU: processor time.
     pub processor_ratio: Option<f64>,
-    /// Instructions that Trapless executes in it, of all harts.
+    /// Instructions that Trapless executes in it, on all harts.
     pub instructions: Option<f64>,
     /// Of them, 10^6 in each second of wall time.
     pub million_per_second: Option<f64>,
-    /// What else Trapless' engine does in it, by name.
+    /// Further counters of Trapless' engine in it, by name.
     pub engine: BTreeMap<&'static str, f64>,
     pub goal: Option<String>,
     pub met: Option<bool>,
@@ -87,7 +87,7 @@ pub fn compared(row: &Row, figures: BTreeMap<String, Figures>) -> Entry {
     }
 }
 
-/// Each way of watching against none.
+/// Each kind of event receivers against none.
 pub fn variants(row: &Row, figures: &BTreeMap<String, Figures>) -> Vec<Entry> {
     let pair = |(name, most): (&str, f64)| {
         let of: BTreeMap<_, _> = ["none", name]

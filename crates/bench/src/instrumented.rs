@@ -1,6 +1,6 @@
 //! A machine as `trapless boot` makes it, with chosen receivers of events: the difference is what
-//! the ledger costs. Says on standard error how much it had executed at each marker line and at its
-//! end.
+//! the ledger costs. Prints on standard error how much it had executed at each marker line and at
+//! its end.
 
 use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
@@ -15,7 +15,7 @@ use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_ledger::event::{Event, Sink};
 use trapless_ledger::{Config, Ledger};
 use trapless_machine::{
-    Content, Engine, Limits, Machine, MachineConfig, Outcome, Payload, Peripherals,
+    Content, Engine, Limits, Machine, MachineConfig, Outcome, Payload, Peripherals, Transport,
 };
 use trapless_report::PerfettoTrace;
 
@@ -50,12 +50,12 @@ impl<S: Sink> Sink for Kept<S> {
     }
 }
 
-/// Virtual time between two looks at the console, in cycles; so exact are the counts of
+/// Virtual time between two polls of the console, in cycles, which is the resolution of counts of
 /// instructions.
 const SLICE: u64 = 100_000;
 
-/// Shows the console, and keeps marker lines until somebody takes them. Characters appear at once,
-/// as with `trapless boot`.
+/// Shows the console, and keeps marker lines until they are taken. Characters appear at once, as
+/// with `trapless boot`.
 #[derive(Clone, Default)]
 struct Console(Arc<Mutex<Vec<u8>>>);
 
@@ -95,7 +95,7 @@ impl Write for Console {
     }
 }
 
-/// Says what has been counted at a moment.
+/// Prints the counters at a point of the run.
 fn note(moment: &str, machine: &Machine) {
     let statistics = machine.engine_statistics();
     for count in COUNTS {
@@ -147,7 +147,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     if matches!(arguments.sinks, Sinks::Stream) {
         let file =
             File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        // The file needs no name: it goes away however this process ends.
+        // The file needs no name, so that it is removed however this process ends.
         std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         let out = BufWriter::with_capacity(1 << 20, file);
         let new = PerfettoTrace::new(out, "trapless", clock, ledger_config);

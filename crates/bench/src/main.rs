@@ -2,7 +2,7 @@
 //! kernel, files and programs.
 //!
 //! ```text
-//! rows (what is measured) -> scenario (one boot: image, command line) -> emulator (the command)
+//! rows (measurements) -> scenario (one boot: image, command line) -> emulator (the command)
 //!   -> session (runs it, notes when each marker line arrives, and its memory)
 //!   -> results (medians, ratios, table, JSON)
 //! ```
@@ -72,10 +72,10 @@ struct Options {
     /// Project folder with images/ and experiments/ [default: the source tree this was built from]
     #[arg(long, value_name = "DIR", env = "TRAPLESS_PROJECT")]
     project: Option<PathBuf>,
-    /// Where the figures go
+    /// File for the figures
     #[arg(long, value_name = "FILE", default_value = "out/bench.json")]
     json: PathBuf,
-    /// Where consoles go when something fails
+    /// Folder for consoles when something fails
     #[arg(long, value_name = "FOLDER", default_value = "out/bench")]
     logs: PathBuf,
 }
@@ -145,12 +145,12 @@ fn list(chosen: &[(&Scenario, Vec<&Row>)]) -> String {
     text
 }
 
-/// Prints; a reader that has seen enough is no error.
+/// Prints; a reader that has closed the pipe is not an error.
 fn show(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Runs what is wanted; `false` if something failed.
+/// Runs the chosen scenarios; `false` if something failed.
 fn measure(options: &Options) -> Result<bool> {
     let chosen = chosen(&options.only)?;
     if options.list {
@@ -182,7 +182,8 @@ fn measure(options: &Options) -> Result<bool> {
                     .map(|s| emulator::variant(*s, &trapless))
                     .collect::<Result<_>>()?,
             };
-            // Whoever is first may find the machine in another state than whoever is last.
+            // The state of the computer may differ between the first and the last emulator, so the
+            // order alternates.
             if run % 2 == 1 {
                 turn.reverse();
             }
@@ -212,7 +213,7 @@ fn measure(options: &Options) -> Result<bool> {
                 results.count(rows, &session);
             }
         }
-        // After each round, so that an interrupted run leaves what it has.
+        // After each round, so that an interrupted run leaves its results.
         results.write(&options.json)?;
     }
     show(&format!(

@@ -1,4 +1,4 @@
-//! Figures of all runs: medians, what our engine did, and the JSON file.
+//! Figures of all runs: medians, counters of our engine, and the JSON file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::rows::{PROGRAMS, Row, SCENARIOS, Scenario, Unit};
 use crate::session::Session;
 use crate::table::{Tables, digits};
 
-/// Fewest guest exits by which time is divided: with fewer, it goes elsewhere.
+/// Minimum number of guest exits for time per exit: with fewer, time is spent elsewhere.
 const EXITS: f64 = 10_000.0;
 
-/// What was measured of one emulator in one row.
+/// Measurements of one emulator in one row.
 #[derive(Debug, Default)]
 struct Samples {
     figures: Vec<f64>,
@@ -38,7 +38,7 @@ struct File<'a> {
     rows: Vec<Entry>,
     /// Of the programs' speed.
     geometric_mean: Option<f64>,
-    /// Median of the most memory ever resident, in MiB: by scenario and emulator.
+    /// Median of the peak resident memory, in MiB: by scenario and emulator.
     peak_memory: BTreeMap<&'static str, BTreeMap<String, Option<f64>>>,
 }
 
@@ -52,7 +52,7 @@ pub struct Results {
     /// Samples and failures by row and emulator.
     samples: BTreeMap<(&'static str, String), Samples>,
     peaks: BTreeMap<(&'static str, String), Vec<f64>>,
-    /// What our engine did, by row and name of the count.
+    /// Counters of our engine, by row and name.
     counts: BTreeMap<(&'static str, &'static str), f64>,
 }
 
@@ -87,7 +87,7 @@ impl Results {
         }
     }
 
-    /// Takes in what a session measured.
+    /// Adds the measurements of a session.
     pub fn add(
         &mut self,
         scenario: &'static Scenario,
@@ -119,7 +119,7 @@ impl Results {
         }
     }
 
-    /// Takes in what our engine does in the rows.
+    /// Adds the counters of our engine in the rows.
     pub fn count(&mut self, rows: &[&'static Row], session: &Session) {
         for row in rows {
             for what in COUNTS.map(|count| count.name) {
@@ -150,7 +150,7 @@ impl Results {
         figures
     }
 
-    /// Whether anything did not give a figure.
+    /// Whether a figure is missing.
     pub fn failed(&self) -> bool {
         self.samples.values().any(|samples| samples.failures > 0)
     }
@@ -198,13 +198,13 @@ impl Results {
         entries
     }
 
-    /// Of the programs, of what `speed` says.
+    /// Geometric mean of the programs, of the ratio `speed`.
     fn geometric_mean(&self, speed: impl Fn(&Entry) -> Option<f64>) -> Option<f64> {
         let programs = SCENARIOS.iter().find(|s| s.name == PROGRAMS)?;
         let logs: Vec<f64> = programs
             .rows
             .iter()
-            // The integer loop is no real program and has a row of its own kind.
+            // The integer loop is not a real program and has a row of its own kind.
             .filter(|row| row.unit == Unit::Seconds)
             .filter_map(|row| speed(&compared(row, self.figures(row))))
             .map(f64::ln)

@@ -1,8 +1,8 @@
-//! What is measured: scenarios (one boot each) and the rows of the table that come out of them.
+//! Measurements: scenarios (one boot each) and their rows of the table.
 
 use crate::setting::Sinks;
 
-/// A moment of a run.
+/// A point of a run.
 #[derive(Clone, Copy)]
 pub enum Mark {
     /// The process starts.
@@ -15,7 +15,7 @@ pub enum Mark {
     Exit,
 }
 
-/// How a row's figure follows from what was measured.
+/// How a row's figure is computed from measurements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds between the marks.
@@ -45,7 +45,7 @@ impl Unit {
     }
 }
 
-/// What a row must reach.
+/// Goal of a row.
 #[derive(Clone, Copy)]
 pub enum Goal {
     /// At most this times the peer's figure (time, or memory).
@@ -60,15 +60,15 @@ pub enum Goal {
 pub struct Row {
     /// Its name, for `--only`.
     pub name: &'static str,
-    /// What it measures.
+    /// Description.
     pub explanation: &'static str,
     /// Where the measured part begins.
     pub from: Mark,
     /// Where it ends.
     pub to: Mark,
-    /// What the figure is.
+    /// Unit of the figure.
     pub unit: Unit,
-    /// What it must reach.
+    /// Goal.
     pub goal: Goal,
 }
 
@@ -76,18 +76,18 @@ pub struct Row {
 pub struct Scenario {
     /// Its name, for `--only`.
     pub name: &'static str,
-    /// What happens.
+    /// Description.
     pub explanation: &'static str,
     /// Image in the initial RAM disk.
     pub image: &'static str,
     /// Words of the kernel command line.
     pub append: &'static str,
-    /// Most seconds it may take.
+    /// Time limit in seconds.
     pub limit: u64,
-    /// Instead of QEMU and `trapless`: this program with these receivers of events. The first is
-    /// what the others are compared with.
+    /// Instead of QEMU and `trapless`: this program with these receivers of events. The others are
+    /// compared with the first.
     pub variants: Option<&'static [Sinks]>,
-    /// What is measured.
+    /// Its rows.
     pub rows: &'static [Row],
 }
 

@@ -1,4 +1,4 @@
-//! One run of one emulator: when its marker lines arrive, how much memory it has, how it ends.
+//! One run of one emulator: arrival of its marker lines, its memory, and its end.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,27 @@ use crate::emulator::{Emulator, Images};
 use crate::interrupt;
 use crate::rows::{Mark, PROGRAMS, Row, Scenario, Unit};
 
-/// How often memory, the time limit and Ctrl-C are looked at.
+/// Interval at which memory, the time limit and Ctrl-C are checked.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How long an idle machine may settle before its memory is taken.
+/// How long an idle machine may settle before its memory is measured.
 const SETTLE: Duration = Duration::from_secs(3);
-/// Most bytes of a console that are kept.
+/// Maximum number of bytes of a console that are kept.
 const CONSOLE: usize = 1 << 20;
 
-/// What was seen.
+/// Observations of a run.
 #[derive(Default)]
 pub struct Session {
-    /// When `begin` lines ended and `end` lines began: a marker takes a while on a slow console,
-    /// and that belongs to neither side of it.
+    /// When `begin` lines ended and `end` lines began: the time to print a marker on a slow console
+    /// is not measured.
     begins: BTreeMap<String, Moment>,
     ends: BTreeMap<String, (Moment, i32)>,
     exit: Option<Moment>,
     resident: Option<f64>,
-    /// Most memory that was ever resident, in MiB.
+    /// Peak resident memory, in MiB.
     pub peak: Option<f64>,
-    /// What `instrumented` says: `KEY=NUMBER` on standard error.
+    /// Notes of `instrumented`: `KEY=NUMBER` on standard error.
     pub notes: BTreeMap<String, f64>,
-    /// A sentence, if it did not go as it should.
+    /// The failure, if it failed.
     pub problem: Option<String>,
     console: Vec<u8>,
 }
@@ -58,7 +58,7 @@ fn append(scenario: &Scenario, rows: &[&Row]) -> String {
     scenario.append.to_owned()
 }
 
-/// Runs `scenario` on `emulator`. What goes wrong in there is the session's `problem`.
+/// Runs `scenario` on `emulator`. Its failure is the session's `problem`.
 ///
 /// # Errors
 /// If the emulator cannot be started, or the user interrupts.
@@ -79,7 +79,7 @@ pub fn run(
             .spawn()
             .with_context(|| format!("cannot start {}", emulator.name))?,
     );
-    // Held open: the end of its input would be news to an idle machine.
+    // Held open: the end of its input would wake an idle machine.
     let _input: Option<ChildStdin> = child.0.stdin.take();
     let watch = Watch {
         process: child.0.id(),
@@ -96,7 +96,7 @@ pub fn run(
         }
     }
     drop(child);
-    // Ctrl-C on a terminal reaches the emulator, too, and maybe first.
+    // Ctrl-C on a terminal reaches the emulator, too, and possibly first.
     if interrupt::requested() {
         bail!("interrupted");
     }
@@ -151,8 +151,8 @@ impl Session {
                 settled = Some(Instant::now());
             }
             if !open {
-                // The end of its output is the end of the process, or nearly so; its times go when
-                // it has been waited for.
+                // The end of its output is about the end of the process; its times are gone once it
+                // has been waited for.
                 self.exit = Some(watch.now());
                 return Ok(true);
             }
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// What was printed to standard error, and the notes in it.
+    /// Handles output on standard error, and the notes in it.
     fn note(&mut self, words: &str) {
         for line in words.lines() {
             let note = line.strip_prefix("@bench ").and_then(|l| l.split_once('='));
@@ -227,7 +227,7 @@ impl Session {
                 Mark::Start | Mark::Exit => lack("it did not end by itself".into()),
             };
         }
-        // A guest whose VMM fails leaves a host that powers off all the same.
+        // A host powers off even if its guest's VMM has failed.
         let whole = matches!(row.to, Mark::Exit);
         self.ends
             .iter()
@@ -259,8 +259,8 @@ impl Session {
         })
     }
 
-    /// How many of the [`COUNTS`](crate::counts::COUNTS) called `what` there were in a row, if the
-    /// emulator says so.
+    /// Value in a row of the counter `what` of [`COUNTS`](crate::counts::COUNTS), if the emulator
+    /// reports it.
     pub fn count(&self, row: &Row, what: &str) -> Option<f64> {
         let note = |moment: &str| self.notes.get(&format!("{moment}: {what}")).copied();
         let at = |mark| match mark {

@@ -1,5 +1,4 @@
-//! What the runs of all scenarios have in common: the size of the machine, and who may receive its
-//! events.
+//! Settings shared by all scenarios: the size of the machine, and receivers of its events.
 
 use clap::ValueEnum;
 
@@ -9,10 +8,10 @@ pub const HARTS: u32 = 2;
 /// RAM of every machine in MiB.
 pub const MEMORY: u64 = 2048;
 
-/// Who receives events.
+/// Receivers of events.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Sinks {
-    /// Nobody.
+    /// None.
     None,
     /// The ledger.
     Totals,

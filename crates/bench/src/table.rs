@@ -6,10 +6,10 @@ use std::fmt::Write;
 use crate::counts::PER_THOUSAND;
 use crate::entry::{Entry, NS_PER_EXIT};
 
-/// Least geometric mean of the programs' speed, the peer being 1.
+/// Minimum geometric mean of the programs' speed, relative to the peer.
 const PROGRAMS_GOAL: f64 = 1.0;
 
-/// What the tables show.
+/// Content of the tables.
 pub struct Tables<'a> {
     /// The lines.
     pub entries: &'a [Entry],
@@ -17,12 +17,12 @@ pub struct Tables<'a> {
     pub mean: Option<f64>,
     /// The same by processor time.
     pub processor_mean: Option<f64>,
-    /// Median of the most memory ever resident, in MiB: by scenario and emulator.
+    /// Median of the peak resident memory, in MiB: by scenario and emulator.
     pub peaks: &'a BTreeMap<&'static str, BTreeMap<String, Option<f64>>>,
 }
 
 impl Tables<'_> {
-    /// One after the other.
+    /// All tables in sequence.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let rows = self.entries.iter().filter(|e| e.costs_of().is_none());
@@ -100,7 +100,7 @@ fn number(n: Option<f64>) -> String {
 }
 
 impl Entry {
-    /// What the entry is the cost of, beside the same scenario without it.
+    /// The receivers whose cost the entry measures, compared with the same scenario without them.
     fn costs_of(&self) -> Option<&str> {
         self.name.split_once(' ').map(|(_, kind)| kind)
     }
@@ -151,7 +151,7 @@ impl Entry {
         cells.extend(PER_THOUSAND.map(|(_, _, key)| figure(key)));
         cells
     }
-    /// What one emulator reached.
+    /// The figure of one emulator.
     fn cell(&self, emulator: &str) -> String {
         let Some(figures) = self.figures.get(emulator) else {
             return "-".into();

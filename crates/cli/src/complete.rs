@@ -12,12 +12,12 @@ use trapless_run::{Trapless, own};
 
 use crate::help;
 
-/// A name, and what is said of it.
+/// A name and its description.
 type Named = (String, String);
 /// Finds names for the word that a shell completes.
 type Names = Arc<dyn Fn() -> Vec<Named> + Send + Sync>;
 
-/// Answers a shell that asks, and ends then.
+/// Prints completions and exits, if a shell called the command for them.
 pub fn answer(trapless: &Trapless) {
     if std::env::var_os("COMPLETE").is_none() {
         return;

@@ -1,4 +1,4 @@
-//! How a command that did not succeed tells the shell.
+//! Exit statuses and messages of commands that fail.
 
 use std::process::ExitCode;
 
@@ -12,10 +12,10 @@ pub const USAGE: u8 = 2;
 const SYSTEM: u8 = 3;
 /// Exit status after a workload that failed.
 const FAILED: u8 = 1;
-/// What shells say of a program that SIGPIPE has ended.
+/// Exit status in shells of a program that SIGPIPE has ended.
 const CLOSED: u8 = 128 + 13;
 
-/// Tells the user what went wrong, and returns the exit status for it.
+/// Prints the error, and returns the exit status for it.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Closed>() {
         return ExitCode::from(CLOSED);

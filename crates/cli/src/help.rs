@@ -1,8 +1,7 @@
-//! What the command says of itself: the text after its options, which `--help` shows and manual
-//! pages divide into sections.
+//! The help text after the options, which `--help` shows and manual pages divide into sections.
 //!
-//! It is written in lines as source is. Whoever shows it wraps it: here lines of a paragraph become
-//! one. Lines of examples stay.
+//! The source text has line breaks. They are removed here inside paragraphs, which are wrapped when
+//! they are shown. Lines of examples stay.
 
 use clap::{Command, CommandFactory};
 
@@ -20,7 +19,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// That of `command`.
+    /// The text of `command`.
     pub fn of(command: &Command) -> Self {
         let text = command.get_after_help().map(ToString::to_string);
         Self::parse(&text.unwrap_or_default())
@@ -59,8 +58,8 @@ impl Text {
     }
 }
 
-/// An example where a line has `columns` characters: what does not fit goes on in a shell's way,
-/// and what it does is told below it.
+/// An example where a line has `columns` characters: the rest is continued with backslashes, and
+/// its explanation follows below.
 fn example(line: &str, columns: usize) -> String {
     const BELOW: &str = "\n      ";
     if line.chars().count() <= columns {

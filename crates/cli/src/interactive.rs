@@ -16,28 +16,29 @@ use trapless_run::{Failed, interrupt, note, observe};
 use crate::output::Screen;
 use crate::terminal::{HELP, Key};
 
-/// Virtual time between two looks at the keyboard, in cycles.
+/// Virtual time between two reads of the keyboard, in cycles: few milliseconds of the host's time,
+/// so that keys and Ctrl-C take effect at once.
 pub const SLICE: u64 = 2_000_000;
-/// After this long idle and silent, in cycles, virtual time of a machine that gets no more input is
-/// throttled to wall-clock time.
+/// A machine without further input that has been idle and silent this long, in cycles, is throttled
+/// to wall-clock time.
 const IDLE: u64 = VirtualTime::cycles(10);
-/// How long to wait for a key while the machine is idle, before looking at Ctrl-C again.
+/// How long to wait for a key while the machine is idle, before checking Ctrl-C again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Why a session ended that could have gone on.
+/// Why a session ended although the machine could continue.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Leave {
     /// The user pressed the key.
     Key,
-    /// The recorded session goes no further, or was another one.
+    /// The record has ended, or is of another session.
     Replayed,
-    /// A signal came.
+    /// A signal was received.
     Signal,
     /// The kernel has panicked, or standard output is gone.
     Broken,
-    /// The time that the user allows is over.
+    /// The user's time limit has passed.
     Late,
-    /// The script has ended, or waits in vain.
+    /// The script has ended, or its `expect` timed out.
     Script(script::End),
 }
 
@@ -45,13 +46,13 @@ pub enum Leave {
 pub struct Interactive<'a, 'p> {
     /// What the user types.
     pub keys: &'a Receiver<Key>,
-    /// Who types instead.
+    /// The script that provides input instead.
     pub script: Option<&'a SharedScript>,
     /// What the guest prints.
     pub screen: &'a Screen,
     /// The ledger, and what the guest has printed.
     pub recorder: &'a SharedRecorder,
-    /// Somebody who types should not see idle hours fly by.
+    /// Throttles virtual time to wall-clock time for interactive use.
     pub paced: bool,
     /// Whether a kernel panic ends the session.
     pub ends_on_panic: bool,
@@ -59,13 +60,13 @@ pub struct Interactive<'a, 'p> {
     pub slice: u64,
     /// Virtual time in cycles at which the session ends.
     pub limit: Option<u64>,
-    /// What comes from outside.
+    /// Input from outside.
     pub outside: Outside,
-    /// gdb says how far the machine goes.
+    /// The gdb session that controls the machine, if any.
     pub debugged: bool,
     /// Checkpoints that it makes.
     pub checkpoints: &'a mut Pending<'p>,
-    /// Why one could not be made.
+    /// Why a checkpoint could not be made.
     pub failed: Option<anyhow::Error>,
     /// Set when standard input has ended.
     pub input_ended: Option<Ended>,
@@ -73,14 +74,14 @@ pub struct Interactive<'a, 'p> {
     pub leave: Option<Leave>,
 }
 
-/// What is watched after the end of standard input.
+/// What is observed after the end of standard input.
 #[derive(Clone, Copy)]
 pub struct Ended {
     /// The host's time when the machine last worked or printed.
     busy: Instant,
     /// Virtual time then, in cycles.
     at: u64,
-    /// Virtual time and executed instructions at the last look.
+    /// Virtual time and executed instructions at the last check.
     seen: (u64, u64),
 }
 
@@ -113,7 +114,7 @@ impl Interactive<'_, '_> {
     /// Runs the machine; `None` if the user left.
     ///
     /// # Errors
-    /// A sentence, if something expected has not come.
+    /// If expected output did not appear.
     pub fn run(
         &mut self,
         machine: &mut Machine,
@@ -126,7 +127,7 @@ impl Interactive<'_, '_> {
             true => self.slice.min(TICK),
             false => self.slice,
         };
-        // A slice that ends where a checkpoint is due makes it there, whatever slices there are.
+        // A slice ends where a checkpoint is due, so that its time does not depend on slices.
         let leaving = self.outside.leaving().unwrap_or(u64::MAX);
         let debugged = self.debugged;
         let until = move |next: u64| if debugged { leaving } else { leaving.min(next) };
@@ -182,8 +183,8 @@ impl Interactive<'_, '_> {
         false
     }
 
-    /// Takes what came from the keyboard, and waits for it if the machine is idle or ahead of the
-    /// clock. `false` ends the session.
+    /// Reads the keyboard, and waits for it if the machine is idle or ahead of the clock. `false`
+    /// ends the session.
     fn poll(&mut self, machine: &mut Machine, idle: bool, ahead: Duration) -> bool {
         self.outside.record(machine);
         self.outside.exchange(machine);
@@ -198,7 +199,7 @@ impl Interactive<'_, '_> {
             if self.limit.is_some_and(|limit| machine.now() >= limit) {
                 return self.end(Leave::Late);
             }
-            // A debugger stops there, and can go back.
+            // A debugger stops there, and can step backwards.
             let left = !self.debugged && self.outside.left(machine);
             if left || self.outside.check(machine).is_err() {
                 return self.end(Leave::Replayed);
@@ -247,8 +248,8 @@ impl Interactive<'_, '_> {
     }
 }
 
-/// Shows what the guest has written after the last whole line. Errors are ignored: the terminal may
-/// be gone.
+/// Shows output of the guest after the last complete line. Errors are ignored: the terminal may be
+/// gone.
 fn show_output() {
     let _ = std::io::stdout().flush();
 }

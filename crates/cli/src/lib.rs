@@ -1,5 +1,5 @@
-//! The `trapless` command as a library, for the same command with more machines ([`main`]). What it
-//! does, other programs do by the crate `trapless-run`.
+//! The `trapless` command as a library, for building it with more machines ([`main`]). Programs
+//! that want its functions use the crate `trapless-run`.
 //!
 //! ```text
 //! args -> commands -> series, single -> words
@@ -8,15 +8,15 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `args` | the command line, and what it says is run |
+//! | `args` | the command line, and the specifications it describes |
 //! | `commands` | one file for each subcommand |
-//! | `series`, `single` | how far runs are, and what became of them |
+//! | `series`, `single` | progress and results of runs |
 //! | `words` | the command that repeats a run |
 //! | `interactive`, `terminal` | a machine of `boot` with keyboard and screen |
 //! | `output` | standard output |
 //! | `failure` | exit status |
-//! | `help`, `complete` | what the command says of itself; names for a shell that completes them |
-//! | `qemu` | what options of QEMU are called here |
+//! | `help`, `complete` | help texts; completion in shells |
+//! | `qemu` | hints for options of QEMU |
 
 mod args;
 mod commands;
@@ -38,8 +38,8 @@ use trapless_run::{Trapless, interrupt, note};
 
 use crate::args::Cli;
 
-/// Reads the command line, does what it says, and returns the exit status that `trapless --help`
-/// lists. `trapless` has the machines that there are beside those of the project and of the user.
+/// Reads the command line, executes it, and returns the exit status that `trapless --help` lists.
+/// `trapless` provides machines in addition to those of the project and of the user.
 ///
 /// ```no_run
 /// use trapless_intc::aclint_plic::{AclintPlic, Config};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use trapless_run::Trapless;
 
 #[global_allocator]
-static MEMORY: memory::Told = memory::Told;
+static MEMORY: memory::ReportingAllocator = memory::ReportingAllocator;
 
 fn main() -> ExitCode {
     trapless_cli::main(Trapless::new())

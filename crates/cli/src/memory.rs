@@ -1,7 +1,7 @@
-//! Memory that cannot be had is told in a sentence.
+//! Reports failed allocations of memory with a message.
 //!
-//! What needs much of it, tables of harts and of compiled code, needs it in the middle of a run,
-//! far from whoever could return an error. Guest RAM is mapped elsewhere, where that may fail.
+//! Large allocations, for tables of harts and of compiled code, happen in the middle of a run,
+//! where no error can be returned. Guest RAM is mapped elsewhere, where errors are returned.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
@@ -9,10 +9,10 @@ use std::io::Write;
 /// Exit status, as after an option that cannot be used.
 const STATUS: i32 = 2;
 
-/// The system's allocator, whose refusals end the program with a sentence.
-pub struct Told;
+/// The system's allocator, whose failures end the program with a message.
+pub struct ReportingAllocator;
 
-/// `memory`, unless there is none.
+/// `memory`, unless it is null.
 fn given(memory: *mut u8, size: usize) -> *mut u8 {
     if memory.is_null() {
         refused(size);
@@ -32,10 +32,10 @@ fn refused(size: usize) -> ! {
     std::process::exit(STATUS)
 }
 
-// SAFETY: all is passed on to the system's allocator; null is never returned.
-unsafe impl GlobalAlloc for Told {
+// SAFETY: all calls are forwarded to the system's allocator; null is never returned.
+unsafe impl GlobalAlloc for ReportingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise about `layout` is the one that is asked for.
+        // SAFETY: the caller guarantees what the system's allocator requires of `layout`.
         given(unsafe { System.alloc(layout) }, layout.size())
     }
 
@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Told {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above; `memory` is the system's, as all that this returns.
+        // SAFETY: as above; `memory` came from the system's allocator, as all that this returns.
         given(unsafe { System.realloc(memory, layout, size) }, size)
     }
 

@@ -17,7 +17,7 @@ pub struct Closed;
 
 impl std::fmt::Display for Closed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("nobody reads standard output any more")
+        f.write_str("the reader of standard output has gone")
     }
 }
 
@@ -33,7 +33,7 @@ fn failed(kind: ErrorKind) -> anyhow::Error {
     }
 }
 
-/// Prints `text`, in which guests and files may have a say.
+/// Prints `text`, parts of which may come from guests and files.
 ///
 /// # Errors
 /// If standard output is closed or full.
@@ -99,7 +99,7 @@ pub fn ledgers(ledgers: &[LedgerFile]) -> Result<String> {
     Ok(text)
 }
 
-/// Prints what came out of several runs: the report, or the ledgers as JSON.
+/// Prints the result of several runs: the report, or the ledgers as JSON.
 ///
 /// # Errors
 /// As [`print`].

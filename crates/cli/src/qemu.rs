@@ -1,6 +1,6 @@
-//! What options of QEMU are called here, for those who type them out of habit.
+//! Hints for users who type options of QEMU.
 
-/// Options of `qemu-system-riscv64`, and what does the same here.
+/// Options of `qemu-system-riscv64`, and their equivalents.
 const OPTIONS: &[(&str, &str)] = &[
     ("-M", "use --machine NAME"),
     ("-S", "use --gdb :PORT, which waits for gdb"),
@@ -47,7 +47,7 @@ const DEVICES: &str = "leave it out: --disk, --share and --net bring their devic
                        entropy is always there";
 const NETWORK: &str = "use --net user[,hostfwd=tcp::PORT-:PORT], or --net none";
 
-/// A sentence about the first of `arguments` that QEMU takes and this command does not.
+/// A hint about the first of `arguments` that is an option of QEMU and not of this command.
 pub fn hint(arguments: impl Iterator<Item = String>) -> Option<String> {
     arguments.take_while(|word| word != "--").find_map(|word| {
         let found = OPTIONS.iter().find(|(name, _)| *name == word)?;

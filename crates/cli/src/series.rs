@@ -1,5 +1,5 @@
-//! How far a series of runs is, and what became of it: a line that changes on a terminal, a line
-//! for each run elsewhere.
+//! Progress and results of a series of runs: a progress line on a terminal, a line for each run
+//! elsewhere.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -16,7 +16,7 @@ use trapless_run::{Failed, Plan, RunId, interrupt, note, printable, sentence};
 
 use crate::words;
 
-/// Makes all runs of `series` and shows how far they are.
+/// Makes all runs of `series` and shows the progress.
 pub fn run(plan: &Plan, series: &Series, keep: Keep<'_>) -> Results {
     let progress = Progress::new(&plan.experiment.name, series.total(), series.jobs());
     let results = series.run(&progress, keep);
@@ -72,12 +72,12 @@ struct Progress {
     state: Mutex<State>,
 }
 
-/// What is known of the runs.
+/// State of the runs.
 struct State {
     total: usize,
     jobs: usize,
     done: usize,
-    /// Time of runs that have ended, together.
+    /// Total time of runs that have ended.
     spent: Duration,
     running: Vec<(RunId, Instant)>,
 }
@@ -112,8 +112,8 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings the line up to date.
-    fn tell(&self) {
+    /// Updates the line.
+    fn update(&self) {
         let Some(bar) = &self.bar else { return };
         let state = self.state();
         let mut text = format!("{}: {}", self.workload, state.text(Instant::now()));
@@ -136,11 +136,11 @@ impl Progress {
 impl Watcher for Progress {
     fn begins(&self, run: &RunId) {
         self.state().running.push((run.clone(), Instant::now()));
-        self.tell();
+        self.update();
     }
 
     fn goes_on(&self) {
-        self.tell();
+        self.update();
     }
 
     fn ends(&self, run: &RunId, error: Option<&anyhow::Error>) {
@@ -158,7 +158,7 @@ impl Watcher for Progress {
 }
 
 impl State {
-    /// `run` has ended: the time that it took, and how far the others are.
+    /// `run` has ended: adds the time that it took, and updates the progress.
     fn end(&mut self, run: &RunId) -> (Duration, String) {
         let now = Instant::now();
         let place = self.running.iter().position(|(running, _)| running == run);

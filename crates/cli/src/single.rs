@@ -1,4 +1,4 @@
-//! How far a single run is: a line that changes on a terminal.
+//! Progress of a single run: a line on a terminal.
 
 use std::cell::OnceCell;
 use std::io::IsTerminal;
@@ -14,12 +14,13 @@ pub struct Progress {
     bar: ProgressBar,
     title: String,
     clock: Instant,
-    /// Instructions when the run began, or went on.
+    /// Instructions when the run began or was resumed.
     before: OnceCell<u64>,
 }
 
 impl Progress {
-    /// Of the run called `title`. The line would be in the way of a console that is shown.
+    /// Creates the display for the run called `title`; none if a console is shown, which it would
+    /// disturb.
     pub fn new(title: String, console: bool) -> Self {
         let bar = if console || !std::io::stderr().is_terminal() {
             note!("Running {title}");
@@ -41,8 +42,8 @@ impl Progress {
         }
     }
 
-    /// Brings the line up to date.
-    pub fn tell(&self, machine: &Machine, recorder: &SharedRecorder) {
+    /// Updates the line.
+    pub fn update(&self, machine: &Machine, recorder: &SharedRecorder) {
         let before = *self.before.get_or_init(|| machine.instret());
         let rate = (machine.instret() - before) as f64 / self.clock.elapsed().as_secs_f64() / 1e6;
         self.bar.set_prefix(format!(

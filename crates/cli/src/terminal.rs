@@ -7,7 +7,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 /// Ctrl-A, as in QEMU and screen.
 const ESCAPE: u8 = 1;
-/// Reads of standard input that may wait for the machine.
+/// Chunks of standard input that may be queued for the machine.
 const READ_AHEAD: usize = 4;
 
 /// What the user typed.
@@ -17,9 +17,9 @@ pub enum Key {
     Input(Vec<u8>),
     /// Leave the machine.
     Quit,
-    /// Show what keys there are.
+    /// List the keys.
     Help,
-    /// Show what the harts do.
+    /// Show the state of the harts.
     Status,
     /// Save the machine.
     Checkpoint,
@@ -33,7 +33,7 @@ pub const HELP: &str = "\r\n\
     Ctrl-A a  send Ctrl-A\r\n\
     Ctrl-A h  this help";
 
-/// Raw mode for as long as it lives.
+/// Raw mode until it is dropped.
 pub struct RawMode(Option<(Stdin, Termios)>);
 
 impl RawMode {

@@ -5,7 +5,7 @@ use std::fmt;
 use trapless_run::RunSpec;
 use trapless_run::spec::{EngineChoice, MachineOptions, Vmm, WorkloadSpec};
 
-/// `trapless run` with what makes a run what it is.
+/// `trapless run` with all options that determine the run.
 pub fn command(run: &RunSpec) -> String {
     let words = ["trapless", "run", "--machine", &run.machine].map(String::from);
     let words = words.into_iter().chain(of_workload(&run.workload));
@@ -130,9 +130,9 @@ mod tests {
             let usual = ["--machine", "sstc", "--workload", "ipi"].into_iter();
             let words: Vec<&str> = usual.chain(options.split_whitespace()).collect();
             let run = parsed(&words).spec();
-            let told = command(&run);
-            let again: Vec<&str> = told.split_whitespace().skip(2).collect();
-            assert_eq!(parsed(&again).spec(), run, "{told}");
+            let command_line = command(&run);
+            let again: Vec<&str> = command_line.split_whitespace().skip(2).collect();
+            assert_eq!(parsed(&again).spec(), run, "{command_line}");
         }
     }
 

@@ -88,7 +88,7 @@ fn output(command: &mut Command) -> Output {
     child.wait_with_output().expect("it has ended")
 }
 
-fn said(child: &mut Child) -> String {
+fn printed(child: &mut Child) -> String {
     let mut text = String::new();
     let stderr = child.stderr.as_mut().expect("it is piped");
     stderr.read_to_string(&mut text).expect("it is text");
@@ -193,7 +193,7 @@ fn the_command_ends_quietly_when_its_reader_has_gone() {
         stdout.read_exact(&mut line).expect("it prints");
         drop(stdout);
         assert_eq!(end(&mut child).code(), Some(141), "{words:?}");
-        assert_eq!(said(&mut child), "");
+        assert_eq!(printed(&mut child), "");
     }
     for words in [&["machines", "sstc"][..], &["workloads"], &["man"]] {
         let (theirs, ours) = UnixStream::pair().expect("there is room");
@@ -202,7 +202,7 @@ fn the_command_ends_quietly_when_its_reader_has_gone() {
         let child = command.stdout(OwnedFd::from(theirs)).spawn();
         let mut child = child.expect("it starts");
         assert_eq!(end(&mut child).code(), Some(141), "{words:?}");
-        assert_eq!(said(&mut child), "");
+        assert_eq!(printed(&mut child), "");
     }
 }
 
@@ -228,7 +228,7 @@ fn a_full_disk_behind_standard_output_is_told() {
     ] {
         let mut child = trapless(words).stdout(full()).spawn().expect("it starts");
         let code = end(&mut child).code();
-        let text = said(&mut child);
+        let text = printed(&mut child);
         assert_eq!(code, Some(3), "{words:?}: {text}");
         assert!(text.contains("cannot write to standard output"), "{text}");
     }
@@ -339,7 +339,7 @@ fn reboots_reset_neither_the_time_limit_nor_the_complaints() {
         20,
         "{text}"
     );
-    assert!(text.contains("(and no more of this)"), "{text}");
+    assert!(text.contains("(further errors are not shown)"), "{text}");
 }
 
 /// Promise: a pipe that gives nothing is waited for aloud, and Ctrl-C ends that.
@@ -432,7 +432,7 @@ fn a_user_without_a_place_for_the_cache_is_told_what_to_set() {
         std::fs::create_dir_all(project.join(name)).expect("it can be made");
     }
     std::fs::write(project.join("prebuilt/packages.json"), "{}").expect("it can be written");
-    let told = |home: Option<&str>| {
+    let error = |home: Option<&str>| {
         let mut command = trapless(&["images", "--project"]);
         command.arg(&project);
         for variable in ["TRAPLESS_CACHE", "XDG_CACHE_HOME", "HOME"] {
@@ -443,13 +443,13 @@ fn a_user_without_a_place_for_the_cache_is_told_what_to_set() {
         String::from_utf8(output.stderr).expect("UTF-8")
     };
     for home in [None, Some("/proc/nobody")] {
-        let error = told(home);
+        let error = error(home);
         assert!(
             error.contains("set TRAPLESS_CACHE to a folder of your own"),
             "{error}"
         );
     }
-    assert!(told(None).contains("HOME is not set"));
+    assert!(error(None).contains("HOME is not set"));
 }
 
 /// Promise: what only this workload has comes first, and no line is longer than a terminal.

@@ -110,7 +110,7 @@ const CASES: &[(&str, &str)] = &[
     ("exec /dev/zero", "more than 1 GiB"),
     (
         "run --machine sstc --workload boot --engine both --profile",
-        "look into one machine",
+        "observe one machine",
     ),
     ("exec @noise --code-cache many", "is not a size"),
     // Kernels and what goes with them.
@@ -207,7 +207,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "boot --firmware @firmware --kernel @kernel --replay @kernel",
-        "is no record of a run",
+        "is not a record of a run",
     ),
     ("boot --net tap", "is not known"),
     // What is wrong is found before images are made.
@@ -232,11 +232,11 @@ const CASES: &[(&str, &str)] = &[
     // Several seeds.
     (
         "run --machine sstc --workload timer --seeds 3 --trace x",
-        "--trace looks into one run, and --seeds 3 makes 3",
+        "--trace observes one run, and --seeds 3 makes 3",
     ),
     (
         "run --machine sstc --workload timer --seeds 2 --profile",
-        "--profile looks into one run",
+        "--profile observes one run",
     ),
     (
         "run --machine sstc --workload timer --seeds 2 --ledger x.json",

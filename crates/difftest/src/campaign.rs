@@ -1,4 +1,4 @@
-//! Running many programs on the subject and the references, comparing, shrinking, reporting.
+//! Runs many programs on the subject and the references, compares, shrinks and reports.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -12,19 +12,19 @@ use crate::program::Program;
 use crate::verdict::{Models, Verdict};
 use crate::{report, shrink};
 
-/// What to run.
+/// Programs to run.
 pub struct Campaign {
     /// Seeds, or the first one if there is no end.
     pub seeds: std::ops::Range<u64>,
     /// Families to draw from.
     pub families: Vec<&'static Family>,
-    /// What runs them.
+    /// Models that run them.
     pub models: Models,
     /// Programs run at the same time.
     pub jobs: usize,
-    /// Reduce failing programs.
+    /// Whether to reduce failing programs.
     pub shrink: bool,
-    /// Where failing programs and reports go.
+    /// Folder for failing programs and reports.
     pub out: PathBuf,
     /// Stop after this many failures (0: never).
     pub max_failures: u64,
@@ -41,11 +41,11 @@ pub struct Summary {
     pub passed: u64,
     /// Programs with a difference or without an outcome.
     pub failed: u64,
-    /// Programs that no reference could run.
+    /// Programs that no reference supports.
     pub skipped: u64,
     /// Failing programs: family, seed, and the difference.
     pub failures: Vec<(String, u64, String)>,
-    /// What the programs exercised.
+    /// Coverage of the programs.
     pub coverage: Coverage,
 }
 
@@ -67,7 +67,8 @@ impl Campaign {
         (text, report::one_line(&self.models, &verdict))
     }
 
-    /// Runs everything; `progress` hears about each failure (its report) and each finished program.
+    /// Runs everything; `progress` is called for each failure (with its report) and each finished
+    /// program.
     pub fn run(&self, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<Summary, String> {
         let root = scratch_root()?;
         let next = AtomicU64::new(self.seeds.start);
@@ -122,7 +123,7 @@ impl Campaign {
     }
 }
 
-/// What a campaign tells while it runs.
+/// Progress of a campaign.
 pub enum Progress<'a> {
     /// A program failed; its report.
     Failure(&'a str),
@@ -130,7 +131,7 @@ pub enum Progress<'a> {
     Done(&'a Summary),
 }
 
-/// A directory of our own, in memory if the host has such a file system.
+/// A private directory, in memory if the host has such a file system.
 pub fn scratch_root() -> Result<PathBuf, String> {
     let shm = Path::new("/dev/shm");
     let base = if shm.is_dir() {

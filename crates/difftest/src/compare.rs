@@ -1,4 +1,4 @@
-//! Compares two outcomes of a program; what the specification leaves open does not count.
+//! Compares two outcomes of a program; differences that the specification permits are ignored.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use crate::program::{Feature, Program};
 /// First difference between two outcomes.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Step in which it shows, if it is not in memory.
+    /// Step in which it occurs, if it is not in memory.
     pub step: Option<usize>,
-    /// Index in the log, if it is there.
+    /// Index in the log, if it is in the log.
     pub entry: Option<usize>,
     /// What differs: a register, CSR, memory word or the kind of an entry.
     pub what: String,
@@ -28,7 +28,7 @@ pub struct Difference {
 
 /// A deliberate difference: something that the specification leaves to the implementation.
 ///
-/// `docs/isa-differences.md` lists them for readers; a test keeps the two in step.
+/// `docs/isa-differences.md` lists them for readers; a test keeps both consistent.
 pub struct Freedom {
     /// Name in that list.
     pub id: &'static str,
@@ -37,7 +37,7 @@ pub struct Freedom {
     same: fn(&Field<'_>, u64, u64) -> bool,
 }
 
-/// What is known of a model when its outcome is compared.
+/// Properties of a model that a comparison depends on.
 pub struct Side {
     /// `Model::name`.
     pub name: String,
@@ -46,7 +46,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// The side of `model`.
+    /// The properties of `model`.
     pub fn of(model: &dyn Model) -> Self {
         Self {
             name: model.name(),
@@ -186,7 +186,7 @@ pub const FREEDOMS: &[Freedom] = &[
     },
 ];
 
-/// Known faults of a reference: what it does contradicts the specification.
+/// Known faults of a reference, where it contradicts the specification.
 pub const ERRATA: &[Freedom] = &[
     Freedom {
         id: "qemu-gva",
@@ -260,7 +260,7 @@ fn same(field: &Field<'_>, a: u64, b: u64) -> bool {
 
 /// True if the word of a final state is not compared at all.
 fn ignored(name: &str) -> bool {
-    // Copies of what the log already has; a skipped CSR of the harness overwrites them.
+    // Copies of values in the log; a skipped CSR of the harness overwrites them.
     matches!(name, "mepc" | "mcause" | "mtval" | "mtval2" | "mtinst")
 }
 
@@ -356,8 +356,8 @@ pub fn first_difference(
     None
 }
 
-/// GVA of a trap from V=1, if it is not what the H extension says: 1 exactly for exceptions that
-/// write an address to `xtval`.
+/// GVA of a trap from V=1, if it violates the H extension: 1 exactly for exceptions that write an
+/// address to `xtval`.
 fn wrong_gva(e: &Entry) -> Option<bool> {
     let (v, gva) = match e.kind {
         kind::M => (

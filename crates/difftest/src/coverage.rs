@@ -1,4 +1,4 @@
-//! What a campaign exercised: operations, traps by handler, mode and cause, instructions by name.
+//! Coverage of a campaign: operations, traps by handler, mode and cause, instructions by name.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::layout::{self, kind};
 use crate::outcome::Outcome;
 use crate::program::Program;
 
-/// Counts of what happened in the programs that ran.
+/// Counts over the programs that ran.
 #[derive(Default, Serialize)]
 pub struct Coverage {
     /// Programs by family.
@@ -22,7 +22,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Adds one program and what the subject did with it.
+    /// Adds one program and its outcome on the subject.
     pub fn add(&mut self, program: &Program, outcome: &Outcome) {
         *self.programs.entry(program.family).or_default() += 1;
         for s in &program.steps {

@@ -1,4 +1,4 @@
-//! Where everything lives in a generated program, and what a log entry looks like.
+//! Memory layout of a generated program, and format of log entries.
 //!
 //! ```text
 //! 8000_0000  harness: reset, handlers of M, HS and VS, step loop
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! With translation on, every space maps the first gigabyte of RAM onto itself for S-mode, and a
-//! second time at [`USER_ALIAS`] for U-mode. What the families play with lies elsewhere.
+//! second time at [`USER_ALIAS`] for U-mode. Addresses used by the families are elsewhere.
 
 use trapless_isa::csr;
 
@@ -213,11 +213,11 @@ pub const SNAPSHOT: &[u16] = &[
     0x3bf,
 ];
 
-/// What a trap does to its step.
+/// Effect of a trap on its step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Policy {
-    /// Go on behind the trapping instruction (or at `ra` after a wild jump).
+    /// Continue after the trapping instruction (or at `ra` after a wild jump).
     Skip = 0,
     /// End the step.
     EndStep = 1,
@@ -226,7 +226,7 @@ pub enum Policy {
 /// Offsets in a step record.
 pub mod record {
     use super::SETUP;
-    /// What a trap does: see [`Policy`](super::Policy).
+    /// Effect of a trap: see [`Policy`](super::Policy).
     pub const POLICY: i32 = 0;
     /// `fcsr` at the start.
     pub const FCSR: i32 = 8;

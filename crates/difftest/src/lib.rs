@@ -13,9 +13,9 @@
 //! | [`layout`] | memory map, step records, log entries |
 //! | [`harness`] | reset code, trap handlers, step loop |
 //! | [`program`] | a program and its steps |
-//! | [`families`] | what the steps do |
-//! | [`model`] | the models and how they are run |
-//! | [`outcome`], [`compare`] | what a run left behind, and whether two agree |
+//! | [`families`] | contents of the steps |
+//! | [`model`] | the models, and running them |
+//! | [`outcome`], [`compare`] | the result of a run, and comparison of two |
 //! | [`verdict`] | one program on the subject and the references |
 //! | [`campaign`], [`shrink`], [`report`], [`coverage`] | many programs |
 

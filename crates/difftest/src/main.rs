@@ -10,7 +10,7 @@ use trapless_difftest::families::{self, FAMILIES, Family};
 use trapless_difftest::model::{Engine, Model, Qemu, Spike, Trapless};
 use trapless_difftest::verdict::Models;
 
-/// Runs generated bare-metal RISC-V programs on several models and compares what they leave behind.
+/// Runs generated bare-metal RISC-V programs on several models and compares the results.
 #[derive(Parser)]
 #[command(
     version,
@@ -67,7 +67,7 @@ struct Run {
     /// Programs at the same time (default: number of processors).
     #[arg(long)]
     jobs: Option<usize>,
-    /// Go on with ever new seeds until interrupted.
+    /// Continue with new seeds until interrupted.
     #[arg(long)]
     forever: bool,
     /// Do not reduce failing programs.
@@ -76,7 +76,7 @@ struct Run {
     /// Stop after this many failures (0: never).
     #[arg(long, default_value_t = 20)]
     max_failures: u64,
-    /// Where failing programs and their reports go.
+    /// Folder for failing programs and their reports.
     #[arg(long, default_value = "out/difftest")]
     out: PathBuf,
     /// Write totals and coverage to this file.
@@ -238,7 +238,7 @@ fn main() -> ExitCode {
     match result {
         Ok(None) => ExitCode::SUCCESS,
         Ok(Some(s)) => {
-            // Skipped programs are told, not hidden; none compared is a failure.
+            // Skipped programs are reported; if none was compared, that is a failure.
             let skipped = if s.skipped > 0 {
                 format!(", {} skipped", s.skipped)
             } else {

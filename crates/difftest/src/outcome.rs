@@ -1,4 +1,4 @@
-//! What a signature says: the trap log, final states, memory.
+//! A decoded signature: the trap log, final states, memory.
 
 use crate::layout::{self, END_WORDS, SNAPSHOT, kind};
 use crate::program::Program;
@@ -10,7 +10,7 @@ pub struct Entry {
     pub kind: u64,
     /// Step it belongs to.
     pub step: usize,
-    /// The words behind the kind.
+    /// The words after the kind.
     pub words: Vec<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Entry {
         }
     }
 
-    /// Mode of the handler, or what else it is.
+    /// Mode of the handler, or other kind.
     pub fn title(&self) -> &'static str {
         match self.kind {
             kind::M => "trap to M",

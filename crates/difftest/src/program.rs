@@ -26,7 +26,7 @@ pub enum Feature {
     /// Follows the specification in the corners where QEMU is known not to
     /// (docs/isa-differences.md).
     Exact,
-    /// A misaligned SC raises an exception even if it would fail for want of a reservation.
+    /// A misaligned SC raises an exception even if it would fail without a reservation.
     ScAlignment,
     /// Misaligned atomics raise exceptions: RAM has no misaligned atomicity granule.
     AlignedAtomics,
@@ -35,7 +35,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// What is not the presence of an extension of the table in `trapless-isa`.
+    /// Features other than an extension of the table in `trapless-isa`.
     pub const OTHERS: [Feature; 7] = [
         Feature::WritableMpv,
         Feature::PreciseTimer,
@@ -51,7 +51,7 @@ impl Feature {
         Self::extensions(|_| true).chain(Self::OTHERS).collect()
     }
 
-    /// The extensions of a model, of whose table entry `has` is true.
+    /// The extensions of a model, for whose table entries `has` is true.
     pub fn extensions(has: impl Fn(Models) -> bool) -> impl Iterator<Item = Feature> {
         let present = Ext::ALL.iter().filter(move |ext| has(ext.models()));
         present.map(|ext| Feature::Has(*ext))
@@ -69,12 +69,12 @@ pub enum Board {
     Aplic,
 }
 
-/// One entry into a mode, some code, and the way out.
+/// One entry into a mode, some code, and the exit.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What it is about, for reports.
+    /// Description, for reports.
     pub note: String,
-    /// What a trap does.
+    /// Effect of a trap.
     pub policy: Policy,
     /// Mode in which it starts.
     pub mode: Mode,
@@ -159,13 +159,13 @@ pub struct Program {
     pub data: Vec<u8>,
     /// Page tables, a multiple of 4096 bytes.
     pub tables: Vec<u8>,
-    /// What a model must have to run it.
+    /// Features that a model must have to run it.
     pub needs: BTreeSet<Feature>,
-    /// What is around the hart.
+    /// Interrupt controllers around the hart.
     pub board: Board,
 }
 
-/// Where the parts of the signature lie.
+/// Addresses of the parts of the signature.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
     /// Start of the log.
@@ -242,7 +242,7 @@ impl Program {
         s.set(csr::HSTATUS, hstatus::VSXL_64);
         s.set(csr::VSSTATUS, status::FS | status::UXL_64);
         s.set(csr::MSTATUS, status::FS | status::UXL_64 | status::SXL_64);
-        // Not every model lets M-mode write MPV; sret serves as well.
+        // Not every model permits M-mode to write MPV; sret works instead.
         let by_sret = if mode.v() {
             !self.needs.contains(&Feature::WritableMpv)
         } else {

@@ -1,4 +1,4 @@
-//! Reports for people.
+//! Reports as text.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -120,7 +120,7 @@ pub fn failure(models: &Models, program: &Program, verdict: &Verdict, scratch: &
             }
         }
     }
-    // What the other references say helps to tell who is wrong.
+    // Outcomes of the other references help to find which model is wrong.
     if let (Some(ours), Some(_)) = (&outcomes[0], difference.step) {
         for (i, r) in models.references.iter().enumerate() {
             if i == *reference || !r.can_run(program) {

@@ -9,7 +9,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 #[derive(Clone, Debug)]
 pub struct Rng(RefCell<Xoshiro256StarStar>);
 
-/// 64-bit values at which integer and address arithmetic tends to go wrong.
+/// 64-bit values at which integer and address arithmetic tends to be wrong.
 const CORNERS: &[u64] = &[
     0,
     1,

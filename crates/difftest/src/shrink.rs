@@ -7,7 +7,7 @@ use crate::coverage::word;
 use crate::program::Program;
 use crate::verdict::{Models, Verdict};
 
-/// Runs a shrink may take.
+/// Maximum number of runs of a shrink.
 const BUDGET: usize = 120;
 
 /// True if a smaller program fails in the way the larger one did.
@@ -22,7 +22,7 @@ fn alike(a: &Verdict, b: &Verdict) -> bool {
     }
 }
 
-/// Without its fence, a changed page table or a changed instruction may be seen late.
+/// Without its fence, a changed page table or instruction may become visible late.
 fn is_fence(raw: u32) -> bool {
     let funct7 = raw >> 25;
     let fences = [0x09, 0x0b, 0x0c, 0x11, 0x13, 0x31, 0x33];
@@ -45,12 +45,12 @@ pub fn shrink(models: &Models, p: &mut Program, verdict: &mut Verdict, scratch: 
         }
         same
     };
-    // The step at which it shows is usually enough.
+    // The step at which the difference occurs is usually enough.
     if let Verdict::Differs { difference, .. } = &*verdict {
         if let Some(n) = difference.step {
             let mut one = p.clone();
             one.steps = vec![p.steps[n].clone()];
-            // Summaries count steps: compare against what this program alone shows.
+            // Summaries contain step numbers: compare with the summary of this program alone.
             if !try_out(p, one, verdict) {
                 p.steps.truncate(n + 1);
             }

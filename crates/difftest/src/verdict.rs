@@ -1,4 +1,4 @@
-//! One program on the subject and on the references: do they agree?
+//! Runs one program on the subject and on the references, and compares the outcomes.
 
 use std::path::Path;
 
@@ -7,40 +7,40 @@ use crate::model::{Failure, Model};
 use crate::outcome::Outcome;
 use crate::program::Program;
 
-/// The model under test and those it is compared with.
+/// The model under test and the references.
 pub struct Models {
     /// The model under test.
     pub subject: Box<dyn Model>,
-    /// Models it is compared with; each on its own.
+    /// The references, each compared separately.
     pub references: Vec<Box<dyn Model>>,
 }
 
-/// Why a program failed.
+/// Result of a program.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// No difference with any reference that could run it.
     Passed,
-    /// No reference could run it.
+    /// No reference supports it.
     Skipped,
     /// The subject or a reference gave no outcome.
     NoOutcome {
-        /// Which.
+        /// The model.
         model: String,
-        /// Why.
+        /// The failure.
         why: String,
     },
     /// Outcomes differ.
     Differs {
         /// The reference.
         reference: usize,
-        /// How.
+        /// The difference.
         difference: Box<Difference>,
     },
 }
 
 fn outcome(model: &dyn Model, program: &Program, scratch: &Path) -> Result<Outcome, String> {
     let bytes = model.run(program, scratch).or_else(|f| match f {
-        // A loaded host is the likelier reason: once more.
+        // A loaded host is the more likely reason: try once more.
         Failure::Timeout => model.run(program, scratch),
         Failure::Broken(_) => Err(f),
     });

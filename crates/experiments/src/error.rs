@@ -1,8 +1,8 @@
-//! Errors: one sentence that says what was wrong, and what to do next.
+//! Errors, with messages that say what was wrong and what to do.
 
 use std::path::{Path, PathBuf};
 
-/// Why there is no such experiment.
+/// Why an experiment cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file operation of this machine failed.
@@ -12,7 +12,7 @@ pub enum Error {
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// An experiment is not valid, or was given a value it does not take.
@@ -20,7 +20,7 @@ pub enum Error {
     Data {
         /// The file, or the experiment's name.
         path: PathBuf,
-        /// What is wrong with it and where.
+        /// The error and its position.
         message: String,
     },
     /// A name the user gave is not known.
@@ -28,7 +28,7 @@ pub enum Error {
     Unknown {
         /// "workload" or "parameter".
         kind: &'static str,
-        /// The name given.
+        /// The given name.
         name: String,
         /// Comma-separated list of valid names.
         known: String,

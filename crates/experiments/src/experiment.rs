@@ -1,4 +1,5 @@
-//! One experiment: its file, its parameters, and the words that make the host image run it.
+//! One experiment: its file, its parameters, and the kernel parameters by which the host image runs
+//! it.
 
 use crate::error::{Error, Result, io};
 use crate::own::Own;
@@ -19,14 +20,14 @@ pub struct Experiment {
     pub title: String,
     /// What runs and how it uses interrupts.
     pub explanation: String,
-    /// What to look at in the ledger.
+    /// Relevant figures of the ledger.
     pub measures: String,
     /// The virtual machine.
     pub guest: Guest,
-    /// What happens around it, if more than starting it and waiting for its end.
+    /// The host's side, if it does more than start it and wait for its end.
     #[serde(default)]
     pub host: Host,
-    /// What the user can change, with what is common to all experiments.
+    /// Parameters, including those common to all experiments.
     #[serde(default)]
     pub parameters: BTreeMap<String, Parameter>,
     /// Other defaults for common parameters; empty when the experiment is loaded.
@@ -35,14 +36,14 @@ pub struct Experiment {
     /// Keys of the `@trapless result KEY=VALUE` lines that a run prints.
     #[serde(default)]
     pub results: BTreeMap<String, Outcome>,
-    /// What counts are normalised by.
+    /// The unit by which counts are normalised.
     #[serde(default)]
     pub work: Option<Work>,
     /// Whose `@trapless begin` and `@trapless end` lines enclose the measured part, for instance
     /// `host ping`; by default those of the guest's side.
     #[serde(default)]
     pub measured: Option<String>,
-    /// Where it is from, if it is a user's own.
+    /// Its origin, if it is a user's own.
     #[serde(skip)]
     pub own: Option<Own>,
 }
@@ -53,7 +54,7 @@ pub struct Experiment {
 pub struct Work {
     /// Name in the plural, e.g. `wake-ups`.
     pub unit: String,
-    /// Key of the result that says how many there were.
+    /// Key of the result with their number.
     pub result: String,
 }
 
@@ -61,7 +62,7 @@ pub struct Work {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Guest {
-    /// Number of vCPUs unless the user says otherwise.
+    /// Default number of vCPUs.
     pub harts: u32,
     /// Guest RAM as VMMs take it, e.g. `256M`.
     pub memory: String,
@@ -77,10 +78,9 @@ pub struct Guest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Number of harts of the machine unless the user says otherwise; by default as many as the
-    /// guest.
+    /// Default number of harts of the machine; if it is not given, as many as the guest.
     pub harts: Option<u32>,
-    /// Images whose files are added to the host's: what only this workload needs.
+    /// Images whose files are added to the host's, for this workload only.
     #[serde(default)]
     pub images: Vec<String>,
     /// Shell script that starts the guest (`vmm_start`, `vmm_wait`); by default it does only that.
@@ -97,9 +97,9 @@ pub struct Outcome {
     /// Unit, empty for a count.
     #[serde(default)]
     pub unit: String,
-    /// What it means.
+    /// Description.
     pub explanation: String,
-    /// Whether a run that ended well may leave it out, because its machine lacks what it is about.
+    /// Whether a successful run may leave it out, because its machine lacks the feature.
     #[serde(default)]
     pub optional: bool,
 }
@@ -128,7 +128,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// What contradicts itself: the keys that lead to it, and a sentence.
+    /// Contradictions in a description: the keys of the value, and a message.
     pub(crate) fn check(&self) -> std::result::Result<(), (Vec<String>, String)> {
         let keys = |keys: &[&str]| keys.iter().map(ToString::to_string).collect();
         if self.guest.harts == 0 {
@@ -223,7 +223,8 @@ impl Experiment {
         Ok(values)
     }
 
-    /// The words on the host kernel's command line that make the host image run this experiment.
+    /// The parameters on the host kernel's command line by which the host image runs this
+    /// experiment.
     ///
     /// # Errors
     /// As [`Experiment::values`].
@@ -247,7 +248,7 @@ impl Experiment {
         Ok(line)
     }
 
-    /// RAM of a guest with `harts` vCPUs, as VMMs take it: what the experiment says, or more if so
+    /// RAM of a guest with `harts` vCPUs, as VMMs take it: that of the experiment, or more if so
     /// many vCPUs need more. With 64 MiB and 4 MiB for each vCPU a guest of 64 has room for its
     /// image, and for what Linux sets aside for each CPU.
     #[must_use]
@@ -267,7 +268,7 @@ impl Experiment {
             .unwrap_or_else(|| format!("guest {}", self.name))
     }
 
-    /// Number of harts of the host unless the user says otherwise.
+    /// Default number of harts of the host.
     #[must_use]
     pub fn host_harts(&self) -> u32 {
         self.host.harts.unwrap_or(self.guest.harts)

@@ -1,9 +1,8 @@
 //! Experiments: workloads that run in a guest, what they measure and what they print.
 //!
 //! Each is one TOML file in `experiments/`, or a user's own ([`Workloads`]). The scripts in it go
-//! into images (`trapless-images`);
-//! the words that start one stand on the host's kernel command line
-//! ([`Experiment::host_command_line`]).
+//! into images (`trapless-images`); the parameters that start one are on the host's kernel command
+//! line ([`Experiment::host_command_line`]).
 
 pub mod error;
 mod experiment;

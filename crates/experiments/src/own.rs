@@ -1,5 +1,5 @@
-//! A workload of a user's own: a table that says what differs from `base`, another workload, or all
-//! of it. `experiment` reads it when a file is one; the two are halves of one thing.
+//! A workload of a user's own: a table with its differences from `base`, another workload, or a
+//! complete one. This module and `experiment` depend on each other.
 
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Guest, Host, Outcome, Work, is_word};
@@ -9,21 +9,21 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Longest name, which is part of file names and of a kernel's command line.
+/// Maximum length of a name, which is part of file names and of a kernel's command line.
 const NAME: usize = 40;
-/// Size of a guest that does not say it.
+/// Default size of a guest.
 const HARTS: u32 = 1;
 const MEMORY: &str = "256M";
 
-/// Where a workload of a user's own is from.
+/// Origin of a user's workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Own {
     /// The file that describes it.
     pub file: PathBuf,
     /// The workload that it differs from.
     pub base: Option<String>,
-    /// What is said of it, without comments and the folders of its files; with what is said of its
-    /// base if that is a user's, too.
+    /// Its normalised description, without comments and the folders of its files; including that of
+    /// its base if that is a user's, too.
     pub definition: String,
 }
 
@@ -69,7 +69,7 @@ struct HostText {
     files: BTreeMap<String, PathBuf>,
 }
 
-/// Shows `visit` each name of a file in the table of a workload.
+/// Calls `visit` for each name of a file in the table of a workload.
 pub fn visit_files(workload: &mut toml::Table, visit: &mut dyn FnMut(&mut String)) {
     for side in ["guest", "host"] {
         let files = workload
@@ -84,7 +84,7 @@ pub fn visit_files(workload: &mut toml::Table, visit: &mut dyn FnMut(&mut String
     }
 }
 
-/// Where a table stands, for messages.
+/// Position of a table, for messages.
 pub(crate) struct Source<'a> {
     /// The file, and its text.
     pub(crate) path: &'a Path,
@@ -94,7 +94,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// An error about what `keys` lead to from the table.
+    /// An error about the value at `keys` of the table.
     pub(crate) fn wrong(&self, keys: &[&str], message: &str) -> Error {
         let above = self.above.iter().chain(keys);
         let keys: Vec<String> = above.map(ToString::to_string).collect();
@@ -196,7 +196,7 @@ fn replace<T>(of_base: &mut T, own: Option<T>) {
     }
 }
 
-/// A workload that nothing has been said of.
+/// An empty workload.
 fn blank(name: &str, common: &BTreeMap<String, Parameter>) -> Experiment {
     Experiment {
         name: name.to_owned(),
@@ -219,7 +219,7 @@ fn blank(name: &str, common: &BTreeMap<String, Parameter>) -> Experiment {
     }
 }
 
-/// Refuses a path that leads nowhere in a guest.
+/// Rejects a path that is not valid in a guest.
 fn check_place(place: &str) -> std::result::Result<(), String> {
     let odd = |part: &str| part.is_empty() || part == "." || part == "..";
     match place.strip_prefix('/') {

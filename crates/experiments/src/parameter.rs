@@ -1,10 +1,10 @@
-//! Parameters of experiments: numbers in a range, and words out of a list.
+//! Parameters of experiments: numbers in a range, and words of a list.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a parameter is set to.
+/// Value of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -41,8 +41,7 @@ impl FromStr for Value {
     }
 }
 
-/// Something that the user can set: a whole number from `minimum` to `maximum`, or one of
-/// `choices`.
+/// A parameter: a whole number from `minimum` to `maximum`, or one of `choices`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
@@ -56,10 +55,11 @@ pub struct Parameter {
     /// Words allowed.
     #[serde(default)]
     pub choices: Vec<String>,
-    /// It decides what is started, and the host is not told: the kernel's command line is short.
+    /// Whether it only affects what is started, and is not passed to the host, since the kernel's
+    /// command line is short.
     #[serde(default)]
     pub outside: bool,
-    /// What it means, with its unit.
+    /// Description with unit.
     pub explanation: String,
 }
 
@@ -74,7 +74,7 @@ impl Parameter {
         }
     }
 
-    /// The values allowed, for people: `1 to 5000` or `trap, native`.
+    /// The allowed values as text: `1 to 5000` or `trap, native`.
     #[must_use]
     pub fn range(&self) -> String {
         self.maximum.map_or_else(
@@ -83,7 +83,7 @@ impl Parameter {
         )
     }
 
-    /// What is wrong with the description itself, as `KEY: reason`.
+    /// Checks the description itself; errors are `KEY: reason`.
     pub(crate) fn check(&self, name: &str) -> Result<(), String> {
         if !name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {
             return Err(format!(

@@ -1,9 +1,9 @@
-//! Where something stands in a TOML file, for messages.
+//! Positions in a TOML file, for messages.
 
 use toml::de::{DeTable, DeValue};
 
-/// `line 3, column 1`: the key that `keys` lead to in `text`, or the last of them that is there.
-/// Empty if the text is no TOML.
+/// `line 3, column 1`: position of the key path `keys` in `text`, or of the longest existing part
+/// of it. Empty if the text is not TOML.
 pub(crate) fn place(text: &str, keys: &[String]) -> String {
     let Ok(document) = DeTable::parse(text) else {
         return String::new();

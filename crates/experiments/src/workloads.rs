@@ -1,8 +1,8 @@
-//! Workloads by name: those the project comes with, and users' own out of files.
+//! Workloads by name: those of the project, and users' own in files.
 //!
 //! A user's workload is a table like a file of the project's, which may name another one as its
-//! `base` and say what differs. It stands below `[workloads]` in a file that may have several, or
-//! is a file by itself:
+//! `base` and have only the differences. It is below `[workloads]` in a file that may have several,
+//! or a file by itself:
 //!
 //! ```toml
 //! [workloads.long-ipi]
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// A file that may have several; what else it has is not for us.
+/// A file that may have several; its other tables are read elsewhere.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -31,7 +31,7 @@ struct File {
     _machines: IgnoredAny,
 }
 
-/// All workloads that can be named.
+/// All known workloads.
 #[derive(Debug, Clone)]
 pub struct Workloads {
     all: BTreeMap<String, Experiment>,
@@ -39,7 +39,7 @@ pub struct Workloads {
 }
 
 impl Workloads {
-    /// Those of the project, from its folder of experiments.
+    /// The workloads of the project, from its folder of experiments.
     ///
     /// # Errors
     /// If one of them cannot be read.
@@ -57,10 +57,10 @@ impl Workloads {
         self.common.contains_key(parameter)
     }
 
-    /// Adds those below `[workloads]` in the file at `path`, whose text is `text`.
+    /// Adds the workloads below `[workloads]` in the file at `path`, whose text is `text`.
     ///
     /// # Errors
-    /// A sentence with what is wrong, and where.
+    /// If the file is wrong; the message says where.
     pub fn add(&mut self, path: &Path, text: &str) -> Result<()> {
         let bad = |e: toml::de::Error| Error::Data {
             path: path.to_owned(),
@@ -73,7 +73,7 @@ impl Workloads {
             table.map(ToString::to_string).unwrap_or_default()
         };
         while let Some(first) = left.keys().next().cloned() {
-            // A workload may come before its base.
+            // A workload may precede its base.
             let bare = |text: &Text| text.base.as_ref().is_none_or(|b| self.all.contains_key(b));
             let ready = left.iter().find(|(_, text)| bare(text));
             let name = ready.map_or(first, |(name, _)| name.clone());
@@ -93,7 +93,7 @@ impl Workloads {
     /// The workload of a file of its own, whose name is the file's.
     ///
     /// # Errors
-    /// A sentence with what is wrong, and where.
+    /// If the file is wrong; the message says where.
     pub fn load(&self, path: &Path) -> Result<Experiment> {
         let text = fs::read_to_string(path).map_err(io("read the workload", path))?;
         let bad = |e: toml::de::Error| Error::Data {
@@ -117,7 +117,7 @@ impl Workloads {
         own: Text,
         definition: String,
     ) -> Result<Experiment> {
-        // A ledger never says `ipi` of something else.
+        // The name `ipi` in a ledger must always mean the project's workload.
         if self.all.contains_key(name) {
             let message = format!(
                 "there is a workload called {name} already; give this one a name of its own"
@@ -129,7 +129,7 @@ impl Workloads {
             Some(base) => {
                 let unknown = || {
                     let message = format!(
-                        "base = {base:?} is no workload that there is, or one that is based on \
+                        "base = {base:?} is not a known workload, or one that is based on \
                          this; known: {}",
                         self.names()
                     );

@@ -18,7 +18,7 @@ pub struct Watch {
     pub kind: WatchKind,
 }
 
-/// What stops the machine.
+/// Why the machine stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hit {
     /// A software breakpoint.
@@ -29,7 +29,7 @@ pub enum Hit {
     Watch(Watch),
     /// A step is done.
     Step,
-    /// A hart that gdb holds stopped reached something that would stop it.
+    /// A hart that gdb holds stopped reached a breakpoint or watchpoint.
     Held,
 }
 
@@ -38,9 +38,9 @@ pub enum Hit {
 pub struct Step {
     /// Hart.
     pub hart: usize,
-    /// It goes on while its `pc` is in this range; empty for one instruction.
+    /// The step continues while `pc` is in this range; empty for one instruction.
     pub range: (u64, u64),
-    /// The first instruction has been let through.
+    /// Whether the first instruction has been executed.
     begun: bool,
 }
 
@@ -63,18 +63,18 @@ pub struct Breaks {
     /// Addresses of hardware breakpoints, sorted.
     hardware: Vec<u64>,
     watches: Vec<Watch>,
-    /// Breakpoints taken away since the last stop. gdb takes them away while it steps a hart over
-    /// one, and believes that the other harts stand still meanwhile.
+    /// Breakpoints removed since the last stop. gdb removes them while it steps a hart over one,
+    /// and assumes that the other harts are stopped meanwhile.
     lifted: Vec<u64>,
-    /// Steps under way.
+    /// Steps in progress.
     pub steps: Vec<Step>,
     /// The only harts that gdb asked to run, if not all.
     pub only: Option<Vec<usize>>,
-    /// What stopped the machine last.
+    /// Why the machine stopped last.
     pub hit: Option<Hit>,
-    /// The machine goes through its past, where no hart can be held back.
+    /// The machine re-executes its past, where no hart can be held back.
     pub past: bool,
-    /// The breakpoints and watchpoints, as harts look for them.
+    /// The breakpoints and watchpoints as triggers of harts.
     triggers: Arc<Triggers>,
 }
 
@@ -95,7 +95,7 @@ fn remove(list: &mut Vec<u64>, addr: u64) -> bool {
 }
 
 impl Breaks {
-    /// Whether instructions must be looked at.
+    /// Whether instructions must be checked.
     pub fn active(&self) -> bool {
         !(self.software.is_empty()
             && self.hardware.is_empty()
@@ -144,14 +144,15 @@ impl Breaks {
         }
     }
 
-    /// A stepped hart that has executed its instruction and now waits: that was a `wfi`.
+    /// The stepped hart, if it has executed its instruction and now waits: the instruction was a
+    /// `wfi`.
     pub fn asleep(&self, harts: &[Hart]) -> Option<usize> {
         let mut done = self.steps.iter().filter(|step| step.begun);
         done.find(|step| harts.get(step.hart).is_some_and(Hart::waiting))
             .map(|step| step.hart)
     }
 
-    /// The breakpoints and watchpoints, as harts look for them since [`resumed`](Self::resumed).
+    /// The breakpoints and watchpoints as triggers of harts since [`resumed`](Self::resumed).
     pub fn triggers(&self) -> &Arc<Triggers> {
         &self.triggers
     }
@@ -172,8 +173,8 @@ impl Breaks {
         }
     }
 
-    /// Whether each instruction must be looked at.
-    pub fn look_at_all(&self) -> bool {
+    /// Whether each instruction must be checked.
+    pub fn observes_all(&self) -> bool {
         !self.steps.is_empty() || self.only.is_some()
     }
 
@@ -181,7 +182,7 @@ impl Breaks {
     pub fn resumed(&mut self) {
         self.hit = None;
         // While a hart steps over a breakpoint, gdb has removed it.
-        if !self.look_at_all() {
+        if !self.observes_all() {
             self.renew_triggers();
         }
         if self.only.is_none() {
@@ -189,8 +190,8 @@ impl Breaks {
         }
     }
 
-    /// Range and kind of the first watchpoint that `inst` will touch. Of stores that leave what is
-    /// watched as it is, gdb does not tell its user for `watch`: it need not hear of them.
+    /// Range and kind of the first watchpoint that `inst` will hit. For `watch`, gdb ignores stores
+    /// that do not change the watched value, so these are not reported.
     pub fn watched(&self, hart: &Hart, inst: &Inst) -> Option<Watch> {
         let access = hart.memory_access(inst)?;
         let hit = |w: &&Watch| {
@@ -225,7 +226,7 @@ impl Breaks {
                 return Some(Hit::Step);
             }
         }
-        // A step from a breakpoint leaves it. Watchpoints gdb takes away itself.
+        // A step from a breakpoint leaves it. Watchpoints are removed by gdb itself.
         let breakpoint = self.breakpoint(pc).filter(|_| !first);
         if breakpoint.is_some() {
             return breakpoint;
@@ -246,11 +247,11 @@ impl Observer for Breaks {
     }
 
     fn triggers(&self) -> Option<&Arc<Triggers>> {
-        (!self.look_at_all()).then_some(&self.triggers)
+        (!self.observes_all()).then_some(&self.triggers)
     }
 }
 
-/// An observer that decides, and after it another one for the instructions that go on.
+/// Two observers: the first decides, and the second sees instructions that are executed.
 pub struct Both<'a> {
     /// Decides.
     pub first: &'a mut dyn Observer,

@@ -1,4 +1,4 @@
-//! Which registers there are: numbers, names and gdb's target description.
+//! Registers: numbers, names and gdb's target description.
 //!
 //! Numbers and feature names are those of gdb (`riscv-tdep.h`, manual section "RISC-V Features"),
 //! so that `info registers csr`, the decoding of `mstatus` and convenience like `$sp` work.
@@ -11,7 +11,7 @@ use gdbstub_arch::riscv::reg::id::RiscvRegId;
 use trapless_isa::csr;
 use trapless_machine::Machine;
 
-/// The register that says whether V=1; the first number that gdb does not use.
+/// The register with the virtualization mode V; the first number that gdb does not use.
 const V: usize = 4162;
 /// Number of CSR 0.
 const FIRST_CSR: usize = 65;
@@ -117,7 +117,7 @@ pub fn xml(machine: &Machine) -> String {
         for addr in csrs(machine).filter(|addr| !FLOAT_CSRS.contains(addr)) {
             out.csr(addr, 64, "csr");
         }
-        // gdb shows what it does not know here among the CSRs.
+        // gdb shows registers that it does not know in this feature among the CSRs.
         out.reg("v", 8, "uint8", V, "csr");
     });
     out.feature("org.gnu.gdb.riscv.virtual", |out| {

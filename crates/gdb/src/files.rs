@@ -1,6 +1,6 @@
 //! Files that gdb fetches with `remote get`: symbols of the kernels that run in the machine, and
-//! the script that asks for them. They are made when gdb opens them; the computer's own files
-//! cannot be reached. The other half of `target`, which keeps them.
+//! the script that fetches them. They are made when gdb opens them; the computer's own files cannot
+//! be accessed. `target` keeps the open files, so the two modules depend on each other.
 
 use gdbstub::target::ext::host_io::{
     HostIo, HostIoClose, HostIoCloseOps, HostIoErrno, HostIoError, HostIoFstat, HostIoFstatOps,
@@ -14,27 +14,27 @@ use crate::target::Debugger;
 
 /// Defines the commands `trapless ...` in gdb.
 const SCRIPT: &str = include_str!("../gdb/trapless.py");
-/// Files that are open at a time.
+/// Maximum number of open files.
 const MOST: usize = 16;
 
-/// Files that are open.
+/// Open files.
 #[derive(Default)]
 pub struct Files {
     /// By number.
     open: Vec<Option<Vec<u8>>>,
-    /// What there was to say of the last file of symbols.
-    said: Option<String>,
+    /// Result of the last file of symbols.
+    result: Option<String>,
 }
 
 impl Files {
     /// One line about the last file of symbols.
-    pub fn said(&self) -> String {
+    pub fn last_result(&self) -> String {
         let none = "gdb has fetched no symbols: remote get host FILE, or guest:HART";
-        format!("{}\n", self.said.as_deref().unwrap_or(none))
+        format!("{}\n", self.result.as_deref().unwrap_or(none))
     }
 }
 
-/// What gdb can ask for.
+/// Names of files that gdb can open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Name {
     /// The script.
@@ -93,11 +93,11 @@ impl Debugger<'_> {
         }
         let symbols = self.symbols(name);
         let file = symbols.and_then(|symbols| Ok((symbols.to_elf()?, describe(&symbols))));
-        let (content, said) = match file {
-            Ok((content, said)) => (Some(content), said),
+        let (content, result) = match file {
+            Ok((content, result)) => (Some(content), result),
             Err(error) => (None, error.to_string()),
         };
-        self.files.said = Some(said);
+        self.files.result = Some(result);
         content
     }
 

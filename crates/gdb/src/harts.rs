@@ -1,4 +1,4 @@
-//! What a hart does, in a line.
+//! State of a hart in one line.
 
 use trapless_hart::Hart;
 

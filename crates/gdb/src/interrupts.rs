@@ -7,7 +7,8 @@ use trapless_machine::{InterruptRow as Row, Machine};
 
 use crate::harts::describe;
 
-/// CSRs with a bit for each interrupt. What is enabled or delegated alone says little.
+/// CSRs with a bit for each interrupt. Sets of enabled or delegated interrupts are shown only with
+/// these.
 const SETS: [(u16, Letter); 8] = [
     (csr::MIP, Letter::Pending),
     (csr::MIE, Letter::Enabled),
@@ -18,7 +19,7 @@ const SETS: [(u16, Letter); 8] = [
     (csr::VSIP, Letter::Pending),
     (csr::VSIE, Letter::Enabled),
 ];
-/// Others that decide what is taken, with the value that stands for nothing.
+/// Others that affect which interrupt is taken, with the value that means none.
 const PLAIN: [(u16, u64); 4] = [
     (csr::HGEIP, 0),
     (csr::HGEIE, 0),
@@ -26,7 +27,7 @@ const PLAIN: [(u16, u64); 4] = [
     (csr::VSTIMECMP, u64::MAX),
 ];
 
-/// What the field's name of a bit ends with.
+/// Suffix of a bit's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Letter {
     Pending,
@@ -123,12 +124,12 @@ pub fn answer(words: &[&str], machine: &Machine) -> String {
     rows.retain(|row| {
         (all || row.active) && (only.is_none() || row.hart.is_none_or(|h| Some(h) == only))
     });
-    // By hart; what belongs to none comes last.
+    // By hart; state of no hart comes last.
     rows.sort_by_key(|row| row.hart.unwrap_or(usize::MAX));
     table(&rows)
 }
 
-/// Aligned columns; what is the same as in the line above is left out.
+/// Aligned columns; cells equal to those in the line above are left out.
 fn table(rows: &[Row]) -> String {
     let width = |text: fn(&Row) -> &str| rows.iter().map(|row| text(row).len()).max().unwrap_or(0);
     let (part, name) = (width(|row| &row.part), width(|row| &row.name));

@@ -21,23 +21,23 @@
 //!
 //! Every hart is a thread. Breakpoints and watchpoints are checks before instructions: memory is
 //! not patched, there is no limit to their number, and they hold for all harts by virtual address.
-//! Harts show only the instructions that they may concern, and run at full speed elsewhere. A stop
-//! does not move block ends, so a run that is only looked at ends in the same state, with the same
+//! Harts check only the instructions that they may concern, and run at full speed elsewhere. A stop
+//! does not move block ends, so a run that is only inspected ends in the same state, with the same
 //! ledger, as one without gdb.
 //!
 //! | module | subject |
 //! |---|---|
-//! | `link`, `packet` | a connection, and which of its packets can be decoded |
+//! | `link`, `packet` | a connection, and validation of its packets |
 //! | `session` | sessions, and running the machine between packets |
-//! | `position` | places as logs print them |
-//! | `reverse` | going back: where to stop in the past |
+//! | `position` | positions in the form of logs |
+//! | `reverse` | reverse execution: where to stop in the past |
 //! | `target` | registers and memory of harts |
 //! | `breaks` | breakpoints, watchpoints and steps as an `Observer` |
-//! | `description` | which registers there are |
+//! | `description` | registers and the target description |
 //! | `files` | files that gdb fetches: symbols of kernels |
 //! | `monitor` | `monitor` commands |
-//! | `harts` | what a hart does, in a line |
-//! | `interrupts` | state of interrupts as `monitor interrupts` shows it |
+//! | `harts` | state of a hart in one line |
+//! | `interrupts` | state of interrupts for `monitor interrupts` |
 
 mod breaks;
 mod description;
@@ -60,13 +60,13 @@ use trapless_machine::{Machine, Outcome};
 pub use position::Position;
 pub use session::serve;
 
-/// Most memory in bytes for going back, unless somebody says otherwise.
+/// Default maximum of memory for reverse execution, in bytes.
 pub const HISTORY: u64 = 1 << 30;
 
 /// Where gdb connects.
 pub struct Server {
-    /// `None` until the machine has come to where it starts: gdb gives up on a connection that does
-    /// not answer, but tries again for a while where nobody listens.
+    /// `None` until the machine has reached its start position: gdb gives up on a connection that
+    /// does not answer, but retries for a while where connections are refused.
     listener: Option<TcpListener>,
     address: SocketAddr,
     history: u64,
@@ -100,7 +100,7 @@ impl Server {
         })
     }
 
-    /// Where connections come in from now on.
+    /// The listening socket, created at the first call.
     fn listener(&self) -> Result<TcpListener, Error> {
         let again = match &self.listener {
             Some(listener) => listener.try_clone(),
@@ -112,14 +112,14 @@ impl Server {
         })
     }
 
-    /// Sets how much memory the past may take, in bytes; with 0 there is no going back.
+    /// Sets the maximum of memory for reverse execution, in bytes; 0 disables it.
     #[must_use]
     pub fn with_history(self, bytes: u64) -> Self {
         let history = bytes;
         Self { history, ..self }
     }
 
-    /// Lets the machine run to `start` before gdb connects.
+    /// Runs the machine to `start` before gdb connects.
     #[must_use]
     pub fn with_start(self, start: Option<Position>) -> Self {
         let listener = self.listener.filter(|_| start.is_none());
@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// Where the machine runs to before gdb can connect.
+    /// The position to which the machine runs before gdb can connect.
     #[must_use]
     pub fn start(&self) -> Option<Position> {
         self.start
@@ -149,7 +149,7 @@ fn listen(address: impl ToSocketAddrs) -> std::io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// What goes on beside the debugger; `()` does nothing.
+/// Callbacks of the host program during a session; those of `()` do nothing.
 pub trait Host {
     /// Called between slices of the run, and while the machine is stopped or idle: the place to
     /// deliver console input. `false` ends the session.
@@ -158,13 +158,14 @@ pub trait Host {
         true
     }
 
-    /// Virtual time in cycles at which the machine stops for good, although it could go on: a run
-    /// that is repeated was left there. gdb is told that nothing is recorded beyond.
+    /// Virtual time in cycles at which the machine stops for good, although it could continue: the
+    /// end of a record that is replayed. gdb gets a stop reply that the end of the history was
+    /// reached.
     fn end(&self) -> u64 {
         u64::MAX
     }
 
-    /// Something to tell the user: gdb came or went.
+    /// A message to the user: gdb connected or disconnected.
     fn notice(&mut self, text: &str) {
         let _ = text;
     }
@@ -184,21 +185,21 @@ pub enum Ended {
     Machine(Outcome),
     /// gdb's `kill`.
     Killed,
-    /// [`Host::poll`] said so.
+    /// [`Host::poll`] ended it.
     Host,
 }
 
 /// Debugging is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address cannot be listened on.
+    /// Cannot listen on the address.
     #[error(
         "cannot listen for gdb on {address}: {reason}; give --gdb a free :PORT or ADDRESS:PORT"
     )]
     Listen {
         /// As given.
         address: String,
-        /// What the system said.
+        /// The system's error.
         reason: std::io::Error,
     },
     /// The machine is to run to an instruction of a hart that it does not have.

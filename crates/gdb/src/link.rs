@@ -1,6 +1,6 @@
-//! A connection to gdb: packets come whole, and answers wait until gdb takes them.
+//! A connection to gdb: packets are assembled, and replies are queued until gdb reads them.
 //!
-//! The next packet is not looked at before the last answer has gone, so that a gdb that does not
+//! The next packet is not processed before the last reply was sent, so that a gdb that does not
 //! read takes no memory, and nothing blocks for longer than [`NAP`].
 
 use std::collections::VecDeque;
@@ -12,9 +12,9 @@ use gdbstub::conn::Connection;
 
 use crate::packet::{Judge, PACKET};
 
-/// How long to wait for something to happen before looking at the rest of the world.
+/// How long to wait for gdb before the host program is polled again.
 pub const NAP: Duration = Duration::from_millis(20);
-/// Asks for the last answer again.
+/// Requests the last reply again.
 const NACK: u8 = b'-';
 /// Ctrl-C.
 const INTERRUPT: u8 = 3;
@@ -28,9 +28,9 @@ pub struct Link {
     judge: Judge,
     /// A packet that `gdbstub` takes byte by byte.
     packet: VecDeque<u8>,
-    /// The answer that is being made.
+    /// The reply under construction.
     answer: Vec<u8>,
-    /// The last whole one, and how much of it has been sent.
+    /// The last complete reply, and how much of it has been sent.
     last: Vec<u8>,
     sent: usize,
     /// Packets are acknowledged.
@@ -38,7 +38,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// To a debugger of a machine with so many harts.
+    /// A connection to a debugger of a machine with so many harts.
     pub fn new(stream: TcpStream, harts: usize) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(false)?;
@@ -57,7 +57,7 @@ impl Link {
         })
     }
 
-    /// The next byte for `gdbstub`, if there is one, or comes within [`NAP`] if `wait`.
+    /// The next byte for `gdbstub`, if there is one, or one arrives within [`NAP`] if `wait`.
     pub fn byte(&mut self, wait: bool) -> io::Result<Option<u8>> {
         if let Some(byte) = self.packet.pop_front() {
             return Ok(Some(byte));
@@ -72,8 +72,8 @@ impl Link {
             self.fill(wait)?;
         }
         while let Some(byte) = self.inbox.pop_front() {
-            if let Some(came) = self.framer.take(byte) {
-                self.came(came)?;
+            if let Some(received) = self.framer.take(byte) {
+                self.receive(received)?;
                 break;
             }
         }
@@ -82,32 +82,32 @@ impl Link {
 
     /// Waits a little for input.
     pub fn wait(&mut self) {
-        // An error shows up at the next read.
+        // An error is returned by the next read.
         let _ = self.fill(true);
     }
 
-    fn came(&mut self, came: Came) -> io::Result<()> {
-        match came {
-            Came::Interrupt => self.packet.push_back(INTERRUPT),
-            Came::Again => {
+    fn receive(&mut self, received: Received) -> io::Result<()> {
+        match received {
+            Received::Interrupt => self.packet.push_back(INTERRUPT),
+            Received::Again => {
                 self.sent = 0;
                 self.send()?;
             }
-            Came::Packet(text, sum) if sum != Some(checksum(&text)) => {
+            Received::Packet(text, sum) if sum != Some(checksum(&text)) => {
                 if self.acknowledges {
                     self.answer(&[NACK])?;
                 } else {
                     self.answer(REFUSED)?;
                 }
             }
-            Came::Packet(text, _) if self.judge.accepts(&text) => {
+            Received::Packet(text, _) if self.judge.accepts(&text) => {
                 self.packet.push_back(b'$');
                 self.packet.extend(&text);
                 let end = format!("#{:02x}", checksum(&text));
                 self.packet.extend(end.as_bytes());
                 self.acknowledges &= text != b"QStartNoAckMode";
             }
-            Came::Packet(..) | Came::TooLong => {
+            Received::Packet(..) | Received::TooLong => {
                 if self.acknowledges {
                     self.answer.push(b'+');
                 }
@@ -123,7 +123,7 @@ impl Link {
         self.flush()
     }
 
-    /// Sends what gdb takes now.
+    /// Sends as much as gdb accepts now.
     fn send(&mut self) -> io::Result<()> {
         while self.sent < self.last.len() {
             match Write::write(&mut self.stream, &self.last[self.sent..]) {
@@ -169,7 +169,7 @@ impl Connection for Link {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // What is still to be sent goes first: a stop may follow an answer.
+        // Unsent data goes first: a stop may follow a reply.
         self.last.drain(..self.sent);
         self.last.append(&mut self.answer);
         self.sent = 0;
@@ -177,7 +177,7 @@ impl Connection for Link {
     }
 }
 
-/// Whether an error says no more than that there is nothing to do.
+/// Whether an error only means that no data can be transferred now.
 pub fn is_empty(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -189,11 +189,11 @@ fn checksum(text: &[u8]) -> u8 {
     text.iter().fold(0, |sum, byte| sum.wrapping_add(*byte))
 }
 
-/// Something whole from gdb.
+/// A complete unit of the protocol from gdb.
 #[derive(PartialEq, Eq, Debug)]
-enum Came {
+enum Received {
     Interrupt,
-    /// It wants the last answer again.
+    /// A request for the last reply.
     Again,
     /// The text of a packet, and the checksum that came with it.
     Packet(Vec<u8>, Option<u8>),
@@ -201,7 +201,7 @@ enum Came {
     TooLong,
 }
 
-/// Where in a packet the next byte belongs.
+/// State of packet framing.
 #[derive(Default)]
 enum Framer {
     #[default]
@@ -211,30 +211,30 @@ enum Framer {
 }
 
 impl Framer {
-    fn take(&mut self, byte: u8) -> Option<Came> {
+    fn take(&mut self, byte: u8) -> Option<Received> {
         match std::mem::take(self) {
             Self::Between => match byte {
                 b'$' => *self = Self::Text(Vec::new()),
-                INTERRUPT => return Some(Came::Interrupt),
-                NACK => return Some(Came::Again),
-                // Acknowledgements, and what is no packet.
+                INTERRUPT => return Some(Received::Interrupt),
+                NACK => return Some(Received::Again),
+                // Acknowledgements, and bytes outside packets.
                 _ => {}
             },
             Self::Text(text) if byte == b'#' => *self = Self::Sum(text, None),
             Self::Text(mut text) => {
-                // Nothing of the rest is kept.
+                // The rest is dropped.
                 if text.len() < PACKET {
                     text.push(byte);
                 }
                 *self = Self::Text(text);
             }
             Self::Sum(text, None) => *self = Self::Sum(text, Some(byte)),
-            // With `$`, `#` and the checksum it has to fit into the buffer.
-            Self::Sum(text, _) if text.len() > PACKET - 4 => return Some(Came::TooLong),
+            // It must fit into the buffer together with `$`, `#` and the checksum.
+            Self::Sum(text, _) if text.len() > PACKET - 4 => return Some(Received::TooLong),
             Self::Sum(text, Some(high)) => {
                 let digits = [high, byte];
                 let digits = std::str::from_utf8(&digits).unwrap_or_default();
-                return Some(Came::Packet(text, u8::from_str_radix(digits, 16).ok()));
+                return Some(Received::Packet(text, u8::from_str_radix(digits, 16).ok()));
             }
         }
         None

@@ -9,7 +9,7 @@ const HELP: &str = "\
 monitor harts        what each hart is doing
 monitor interrupts   what is pending and enabled in harts and interrupt controllers; with a number:
                      of this hart; with `all`: everything they know
-monitor symbols      what the last file of symbols has that gdb fetched, or why there is none
+monitor symbols      contents of the last file of symbols that gdb fetched, or why there is none
 monitor time         virtual time in cycles, and instructions executed
 monitor history      how far back reverse-continue can go
 monitor phys on|off  let addresses of memory commands be physical, or virtual as the current
@@ -17,11 +17,11 @@ monitor phys on|off  let addresses of memory commands be physical, or virtual as
 monitor help         this text
 ";
 
-/// How far back a machine can go.
+/// Extent of a machine's history.
 fn history(history: &History, machine: &Machine) -> String {
     let Some(beginning) = history.beginning() else {
         return match machine.obstacle() {
-            Some(obstacle) => format!("the machine cannot go back: {obstacle}\n"),
+            Some(obstacle) => format!("the machine cannot execute backwards: {obstacle}\n"),
             None => {
                 "there is no history: it begins when the machine runs; --gdb-history 0 has none\n"
                     .into()

@@ -1,15 +1,15 @@
-//! Packets (gdb's manual, "Remote Protocol") before `gdbstub` gets them.
+//! Validation of packets (gdb's manual, "Remote Protocol") before `gdbstub` processes them.
 //!
-//! `gdbstub` takes a packet that it cannot decode for the end of the connection, and an answer of
-//! any length for a good one. Here are the packets that it decodes, by the grammar that it has for
-//! each; the others are answered with an error.
+//! `gdbstub` ends the connection at a packet that it cannot decode, and does not limit the length
+//! of replies. Only packets that it can decode, by its grammar of each, are passed on; others are
+//! answered with an error.
 
-/// Longest packet. gdb reads memory in pieces of about half of this.
+/// Maximum length of a packet. gdb reads memory in pieces of about half of this.
 pub const PACKET: usize = 16 << 10;
 /// Bytes of RISC-V's `g` packet: 32 registers and the program counter.
 const REGISTERS: usize = 33 * 8;
 
-/// What it takes to judge packets.
+/// State for the validation of packets.
 #[derive(Debug)]
 pub struct Judge {
     harts: usize,
@@ -18,12 +18,12 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Of a machine with so many harts.
+    /// For a machine with so many harts.
     pub fn new(harts: usize) -> Self {
         Self { harts, all: false }
     }
 
-    /// Whether `gdbstub` can take a packet with this text between `$` and `#`.
+    /// Whether `gdbstub` can decode a packet with this text between `$` and `#`.
     pub fn accepts(&mut self, text: &[u8]) -> bool {
         let rest = |prefix: &str| text.strip_prefix(prefix.as_bytes());
         if let Some(rest) = rest("H") {
@@ -86,7 +86,7 @@ impl Judge {
             b'c' => rest.is_empty() || bytes(rest),
             b's' => !self.all && (rest.is_empty() || bytes(rest)),
             b'z' | b'Z' => breakpoint(rest),
-            // Unknown to it, which it says.
+            // Packets that it does not know, it rejects properly.
             _ => true,
         }
     }
@@ -196,17 +196,17 @@ fn length(text: &[u8]) -> bool {
     number(text).is_some()
 }
 
-/// An address, which is taken for bytes: leading zeroes count.
+/// An address, which is decoded as bytes: leading zeroes count.
 fn address(text: &[u8]) -> bool {
     (1..=16).contains(&text.len()) && length(text)
 }
 
-/// A length that can be answered at once.
+/// A length whose data fits into one reply.
 fn piece(text: &[u8]) -> bool {
     number(text).is_some_and(|len| len <= PACKET as u64)
 }
 
-/// Bytes as hexadecimal digits; `x` is for those that are not there.
+/// Bytes as hexadecimal digits; `x` for those that are not available.
 fn bytes(text: &[u8]) -> bool {
     text.iter().all(|b| b.is_ascii_hexdigit() || *b == b'x')
 }
@@ -220,7 +220,7 @@ fn process(text: &[u8]) -> bool {
     number(text).is_some_and(|process| process > 0)
 }
 
-/// Whether `text` has these fields, and no more, between `separators`.
+/// Whether `text` has exactly these fields between `separators`.
 fn fields<const N: usize>(text: &[u8], separators: &[u8], kinds: [fn(&[u8]) -> bool; N]) -> bool {
     let parts: Vec<&[u8]> = text.split(|b| separators.contains(b)).collect();
     parts.len() == N && parts.iter().zip(kinds).all(|(part, fits)| fits(part))
@@ -235,7 +235,7 @@ fn binary(text: &[u8]) -> bool {
     address(at) && length(len) && unescaped(data)
 }
 
-/// Whether no escape is cut off.
+/// Whether no escape is truncated.
 fn unescaped(data: &[u8]) -> bool {
     let mut bytes = data.iter();
     while let Some(byte) = bytes.next() {
@@ -264,7 +264,7 @@ fn transfer(text: &[u8]) -> bool {
             .is_some_and(|rest| fields(rest, b",", [length, length]))
 }
 
-/// What follows `vFile:`.
+/// The part after `vFile:`.
 fn file(text: &[u8]) -> bool {
     let Some(colon) = text.iter().position(|b| *b == b':') else {
         return !is_file_operation(text);
@@ -273,7 +273,7 @@ fn file(text: &[u8]) -> bool {
     let number = |text: &[u8]| number(text).is_some_and(|n| u32::try_from(n).is_ok());
     match operation {
         b"open" => {
-            // The modes and flags that the protocol knows.
+            // The modes and flags of the protocol.
             let flags = |text: &[u8]| self::number(text).is_some_and(|f| f & !0xf000_0e0b == 0);
             let mode = |text: &[u8]| self::number(text).is_some_and(|m| m & !0o177_777 == 0);
             let parts: Vec<&[u8]> = rest.split(|b| *b == b',').collect();
@@ -295,7 +295,7 @@ fn file(text: &[u8]) -> bool {
     }
 }
 
-/// Whether `gdbstub` takes it for one that it knows.
+/// Whether `gdbstub` knows the operation.
 fn is_file_operation(text: &[u8]) -> bool {
     const KNOWN: [&str; 8] = [
         "open", "close", "pread", "pwrite", "fstat", "unlink", "readlink", "setfs",

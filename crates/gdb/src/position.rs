@@ -1,4 +1,4 @@
-//! Places that a user names: as logs and traces print them.
+//! Positions in a run, given by a user in the form of logs and traces.
 
 use std::str::FromStr;
 
@@ -9,11 +9,11 @@ use trapless_machine::{History, Limits, Machine, Outcome};
 use crate::Host;
 use crate::breaks::Both;
 
-/// Longest time in cycles by which a hart is ahead of the machine: quanta of a round in which it
-/// runs alone, and what a block or a trap may take.
+/// Maximum time in cycles by which a hart is ahead of the machine: quanta of a round in which it
+/// runs alone, and the length of a block or a trap.
 const QUANTA: u64 = 16;
 const BLOCK: u64 = 50_000;
-/// Instructions between two looks at the rest of the world.
+/// Instructions between two polls of the host program.
 const SLICE: u64 = 8_000_000;
 
 /// Before the first instruction of a hart at or after a time: where a line of a log or an event of
@@ -33,7 +33,7 @@ impl FromStr for Position {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text} is no position; write the time and hart of a line of --log trap, as in \
+                "{text} is not a position; write the time and hart of a line of --log trap, as in \
                  1250347:0, or seconds, as in 1.5s"
             )
         };
@@ -57,7 +57,8 @@ impl FromStr for Position {
 /// Stops at a position.
 struct Until {
     position: Position,
-    /// The hart has not reached it, although what is counted when a block begins made it seem so.
+    /// The hart has not reached it, although it seemed so, because a block is counted when it
+    /// begins.
     passed: bool,
 }
 
@@ -69,8 +70,8 @@ impl Observer for Until {
     }
 }
 
-/// Lets `machine` run to a position and remembers the way. `Ok` if it is there, or has been told to
-/// end before it, or goes no further.
+/// Runs `machine` to a position and records its history. `Ok` if it is there, or was ended by the
+/// host program before, or cannot continue.
 pub fn run_to(
     position: Position,
     machine: &mut Machine,

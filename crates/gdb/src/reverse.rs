@@ -1,14 +1,14 @@
-//! Backwards: to the last place that gdb would have stopped at.
+//! Reverse execution: to the last place at which gdb would have stopped.
 //!
 //! ```text
-//! a stretch of the past, up to where the machine stands, or to the last stretch:
-//!     back to its beginning, then forward through it, counting what it comes by
-//!     something was there? back to a snapshot before the last of it, then forward to that
+//! a stretch of the past, up to the present position, or to the last stretch:
+//!     back to its beginning, then forward through it, counting events
+//!     any event? back to a snapshot before the last one, then forward to it
 //!     else a longer stretch before it
 //! ```
 //!
-//! Breakpoints and watchpoints are found at the speed of the run; stretches begin at snapshots. To
-//! find the last instruction of a hart, each instruction is looked at: those stretches are short.
+//! Breakpoints and watchpoints are found at full speed; stretches begin at snapshots. To find the
+//! last instruction of a hart, each instruction is observed, so those stretches are short.
 
 mod present;
 #[cfg(test)]
@@ -23,18 +23,18 @@ use trapless_machine::{History, Limits, Machine, Outcome, Place};
 use crate::breaks::{Breaks, Hit};
 pub use present::towards_present;
 
-/// Least length of the first stretch in instructions, if each of them is looked at, which is more
+/// Minimum length of the first stretch in instructions, if each of them is observed, which is more
 /// than most rounds have, and if not; and of each as a multiple of the one after it.
 const FIRST: u64 = 50_000;
 const FIRST_FAST: u64 = 8_000_000;
 const LONGER: u64 = 8;
-/// Instructions between two looks at the rest of the world.
+/// Instructions between two polls of the host program.
 const SLICE_FAST: u64 = 8_000_000;
 const SLICE_OBSERVED: u64 = 500_000;
-/// Most instructions of a block, all of which count as retired when it begins.
+/// Maximum number of instructions of a block, all of which count as retired when it begins.
 const BLOCK: u64 = 64;
 
-/// Where to.
+/// Target of reverse execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Goal {
     /// Before the last instruction of this hart.
@@ -44,7 +44,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// What `hart` comes by at an instruction that it is about to execute.
+    /// Events of `hart` at an instruction that it is about to execute.
     fn events(self, breaks: &Breaks, hart: &Hart, pc: u64, inst: &Inst) -> [Option<Hit>; 2] {
         match self {
             Self::Step(stepped) => [(stepped == hart.id()).then_some(Hit::Step), None],
@@ -55,19 +55,19 @@ impl Goal {
         }
     }
 
-    /// Those that a hart looks for by itself, if it can.
+    /// The triggers by which harts find the events, if they can.
     fn triggers(self, breaks: &Breaks) -> Option<&Arc<Triggers>> {
         (self == Self::Continue).then(|| breaks.triggers())
     }
 }
 
-/// What a slice of the way came to.
+/// Result of a slice of reverse execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// There is more to go.
-    On,
-    /// The machine stands there, because of this hart.
-    There(usize, Hit),
+pub enum Progress {
+    /// Not finished.
+    Ongoing,
+    /// The machine is at the target, because of this hart.
+    Stopped(usize, Hit),
     /// The history has no such place; the machine is at its beginning.
     Beginning,
 }
@@ -79,7 +79,7 @@ struct Mark {
     events: u64,
 }
 
-/// An event on the way.
+/// An event in a stretch.
 #[derive(Clone, Copy)]
 struct Found {
     /// Events of the stretch before it.
@@ -90,7 +90,7 @@ struct Found {
     mark: Mark,
 }
 
-/// What the machine does now.
+/// Phase of reverse execution.
 enum Phase {
     /// Nothing yet.
     Back,
@@ -98,17 +98,17 @@ enum Phase {
     Forward { to: u64 },
     /// Runs through it.
     Look(Look),
-    /// Runs to what was found.
+    /// Runs to the event that was found.
     Seek(Seek),
 }
 
-/// A way back.
+/// Reverse execution in progress.
 pub struct Travel {
     goal: Goal,
     /// End of the stretch, and instructions that all harts had retired there.
     end: Place,
     instret: u64,
-    /// Its length in instructions, at least.
+    /// Its minimum length in instructions.
     len: u64,
     /// Its beginning is that of the history.
     first: bool,
@@ -124,7 +124,7 @@ struct Look {
     last: Option<Found>,
     /// Where the slice begins.
     mark: Mark,
-    /// Where it stopped looking like the end, but was not.
+    /// Where it stopped because it seemed to be the end, but was not.
     passed: bool,
 }
 
@@ -132,7 +132,7 @@ struct Look {
 struct Looker<'a> {
     look: &'a mut Look,
     goal: Goal,
-    /// The end, if it may be in this round.
+    /// The end of the stretch, if it may be in this round.
     end: Option<Place>,
     breaks: &'a Breaks,
 }
@@ -167,7 +167,7 @@ struct Seek {
     found: Found,
     /// Events before it.
     left: u64,
-    /// The machine stands before the access that it is to stop behind.
+    /// The machine is before the access after which it is to stop.
     access: bool,
     /// The access is made.
     made: bool,
@@ -202,8 +202,8 @@ impl Observer for Seeker<'_> {
     }
 }
 
-/// Whether `hart`, about to execute the instruction at `pc`, may stand at `place`. Only when it is
-/// stopped are its counters exact.
+/// Whether `hart`, about to execute the instruction at `pc`, may be at `place`. Its counters are
+/// exact only when it is stopped.
 fn may_be(place: Place, hart: &Hart, pc: u64) -> bool {
     match place {
         Place::Round(_) => false,
@@ -228,7 +228,7 @@ fn slice(machine: &Machine, until: u64, instructions: u64) -> Limits {
 }
 
 impl Travel {
-    /// From where `machine` stands.
+    /// From the present position of `machine`.
     pub fn new(goal: Goal, machine: &Machine) -> Self {
         Self {
             goal,
@@ -243,8 +243,13 @@ impl Travel {
         }
     }
 
-    /// Goes on for a short while.
-    pub fn go_on(&mut self, machine: &mut Machine, history: &mut History, breaks: &Breaks) -> Way {
+    /// Continues for a short while.
+    pub fn go_on(
+        &mut self,
+        machine: &mut Machine,
+        history: &mut History,
+        breaks: &Breaks,
+    ) -> Progress {
         let (goal, end) = (self.goal, self.end);
         match &mut self.phase {
             Phase::Back => self.back(machine, history),
@@ -252,12 +257,12 @@ impl Travel {
                 let left = to.saturating_sub(machine.instret());
                 if left == 0 || machine.now() >= end.round() {
                     history.keep(machine);
-                    return self.begin_look(machine);
+                    return self.begin_search(machine);
                 }
                 machine.run(&slice(machine, end.round(), left.min(SLICE_FAST)));
                 history.arrive(machine);
                 history.follow(machine);
-                Way::On
+                Progress::Ongoing
             }
             Phase::Look(look) => {
                 if matches!(machine.place(), Place::Round(_)) {
@@ -285,18 +290,18 @@ impl Travel {
                 let outcome = machine.run_observed(&limits, Some(&mut looker));
                 history.arrive(machine);
                 if machine.place() == end {
-                    return self.end_look(machine, history);
+                    return self.end_search(machine, history);
                 }
                 if machine.now() > end.round() {
-                    // It did not come by here again, which must not be.
-                    return Way::Beginning;
+                    // The event did not occur again, which must not happen.
+                    return Progress::Beginning;
                 }
                 look.passed = matches!(outcome, Outcome::Observer(_));
-                // Close to where it began, snapshots are of use again and again.
+                // Snapshots close to the start are reused most often.
                 if self.len == FIRST_FAST {
                     history.follow(machine);
                 }
-                Way::On
+                Progress::Ongoing
             }
             Phase::Seek(seek) => {
                 let mark = seek.found.mark.time;
@@ -304,7 +309,7 @@ impl Travel {
                     machine.run(&slice(machine, mark, SLICE_FAST))
                 } else {
                     if matches!(machine.place(), Place::Round(_)) && machine.now() == mark {
-                        // For the next steps from here.
+                        // For further steps from here.
                         history.keep(machine);
                     }
                     let until = match end {
@@ -319,44 +324,44 @@ impl Travel {
                 let stopped = matches!(outcome, Outcome::Observer(_));
                 let there = stopped && (seek.made || !seek.access);
                 if there || machine.place() == end {
-                    return Way::There(seek.found.hart, seek.found.hit);
+                    return Progress::Stopped(seek.found.hart, seek.found.hit);
                 }
-                Way::On
+                Progress::Ongoing
             }
         }
     }
 
     /// To a snapshot at or before the beginning of the stretch.
-    fn back(&mut self, machine: &mut Machine, history: &mut History) -> Way {
+    fn back(&mut self, machine: &mut Machine, history: &mut History) -> Progress {
         let to = self.instret.saturating_sub(self.len);
         if history.beginning() == Some(self.end) {
-            // It may have gone on since.
+            // The machine may have continued since.
             let _ = history.go_back(machine, 0);
-            return Way::Beginning;
+            return Progress::Beginning;
         }
         if history.go_back_to_instret(machine, to).is_err() {
-            return Way::Beginning;
+            return Progress::Beginning;
         }
         let earliest = history.beginning() == Some(machine.place());
         match self.goal {
             Goal::Step(_) => {
                 self.first = earliest && machine.instret() >= to;
                 self.phase = Phase::Forward { to };
-                Way::On
+                Progress::Ongoing
             }
             Goal::Continue => {
                 self.first = earliest;
-                self.begin_look(machine)
+                self.begin_search(machine)
             }
         }
     }
 
-    fn begin_look(&mut self, machine: &Machine) -> Way {
+    fn begin_search(&mut self, machine: &Machine) -> Progress {
         // A round may be longer.
         if machine.place() == self.end && !self.first {
             self.len = self.len.saturating_mul(LONGER);
             self.phase = Phase::Back;
-            return Way::On;
+            return Progress::Ongoing;
         }
         self.phase = Phase::Look(Look {
             begin: machine.place(),
@@ -369,17 +374,17 @@ impl Travel {
             },
             passed: false,
         });
-        Way::On
+        Progress::Ongoing
     }
 
-    fn end_look(&mut self, machine: &mut Machine, history: &mut History) -> Way {
+    fn end_search(&mut self, machine: &mut Machine, history: &mut History) -> Progress {
         let Phase::Look(look) = &mut self.phase else {
-            return Way::On;
+            return Progress::Ongoing;
         };
         let (begin, instret) = (look.begin, look.instret);
         if let Some(found) = look.last {
             if history.go_back(machine, found.mark.time).is_err() {
-                return Way::Beginning;
+                return Progress::Beginning;
             }
             self.phase = Phase::Seek(Seek {
                 found,
@@ -387,16 +392,16 @@ impl Travel {
                 access: false,
                 made: false,
             });
-            return Way::On;
+            return Progress::Ongoing;
         }
         if self.first {
             let _ = history.go_back(machine, 0);
-            return Way::Beginning;
+            return Progress::Beginning;
         }
         self.end = begin;
         self.instret = instret;
         self.len = self.len.saturating_mul(LONGER);
         self.phase = Phase::Back;
-        Way::On
+        Progress::Ongoing
     }
 }

@@ -19,25 +19,25 @@ use crate::breaks::{Both, Hit};
 use crate::link::{Link, NAP, is_empty};
 use crate::packet::PACKET;
 use crate::position::run_to;
-use crate::reverse::{Way, towards_present};
+use crate::reverse::{Progress, towards_present};
 use crate::target::{Debugger, tid};
 use crate::{Ended, Error, Host, Server};
 
-/// Virtual time of a slice, in cycles, for machines that sleep a lot.
+/// Maximum virtual time of a slice, in cycles, for machines that are mostly idle.
 const SLICE_CYCLES: u64 = 50_000_000;
-/// Instructions of a slice at full speed, and with every instruction looked at: tens of
-/// milliseconds either way.
+/// Instructions of a slice at full speed, and with every instruction observed: tens of milliseconds
+/// either way.
 const SLICE_FAST: u64 = 8_000_000;
 const SLICE_OBSERVED: u64 = 1_000_000;
 
 /// Runs `machine` under gdb's control until it ends, gdb kills it, or `host` ends the session. The
-/// machine does not run before the first gdb has connected; after `detach` it runs on and another
-/// gdb may connect.
+/// machine does not run before the first gdb has connected; after `detach` it keeps running and
+/// another gdb may connect.
 ///
 /// # Errors
 /// [`Error::Accept`]. A connection that breaks counts as a `detach`.
 pub fn serve(machine: &mut Machine, server: &Server, host: &mut dyn Host) -> Result<Ended, Error> {
-    // Of the way to where it starts.
+    // While it runs to its start position.
     let mut history = None;
     if let Some(start) = server.start {
         let last = machine.harts().len() - 1;
@@ -91,9 +91,11 @@ pub fn serve(machine: &mut Machine, server: &Server, host: &mut dyn Host) -> Res
         machine.recall();
         match left {
             Left::Ended(ended) => return Ok(ended),
-            Left::Detached => host.notice("gdb detached, the machine goes on"),
+            Left::Detached => host.notice("gdb detached, the machine keeps running"),
             Left::Broken(reason) => {
-                host.notice(&format!("gdb is gone ({reason}), the machine goes on"));
+                host.notice(&format!(
+                    "gdb is gone ({reason}), the machine keeps running"
+                ));
             }
         }
     }
@@ -130,12 +132,12 @@ fn converse(
 ) -> Left {
     let mut debugger = Debugger::new(machine, known, server.history);
     let left = talk(&mut debugger, link, host);
-    // Whoever comes next finds the present.
+    // The next gdb starts at the present.
     debugger.return_to_present(host);
     left
 }
 
-/// What gdb and its session say to each other.
+/// Exchange of packets between gdb and its session.
 fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
     let mut packet = vec![0; PACKET];
     let stub = match GdbStub::builder(link)
@@ -149,7 +151,7 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
         Ok(state) => state,
         Err(e) => return Left::Broken(e.to_string()),
     };
-    // Set when the machine ended: the machine's own word is more exact than gdb's.
+    // Set when the machine ended: its own outcome is more exact than gdb's.
     let mut outcome = None;
     loop {
         let next = match state {
@@ -185,7 +187,7 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
                 Err(e) => return Left::Broken(e.to_string()),
             },
             State::CtrlCInterrupt(stub) => {
-                // The hart that is doing something is of more interest.
+                // A hart that is not waiting is of more interest.
                 debugger.stop_travel();
                 let harts = debugger.machine.harts();
                 let busy = harts.iter().position(|hart| !hart.waiting());
@@ -214,7 +216,7 @@ fn talk(debugger: &mut Debugger<'_>, link: Link, host: &mut dyn Host) -> Left {
     }
 }
 
-/// What a slice came to.
+/// Result of a slice.
 enum Ran {
     On,
     Idle,
@@ -243,10 +245,10 @@ fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
     let outcome = if breaks.past {
         towards_present(machine, &mut debugger.history, breaks, &mut debugger.passed)
     } else if breaks.active() {
-        // A step may end in a wait, which shows at the end of a round.
+        // A step may end in a wait, which is known at the end of a round.
         let len = match (
             breaks.steps.is_empty(),
-            breaks.look_at_all() || other.is_some(),
+            breaks.observes_all() || other.is_some(),
         ) {
             (false, _) => 1,
             (true, true) => SLICE_OBSERVED,
@@ -282,26 +284,26 @@ fn run(debugger: &mut Debugger<'_>, host: &mut dyn Host) -> Ran {
     Ran::Stop(reason(debugger.breaks.hit, hart))
 }
 
-/// Goes on backwards.
+/// Continues backwards.
 fn travel(debugger: &mut Debugger<'_>) -> Ran {
     let Some(mut travel) = debugger.travel.take() else {
         return Ran::On;
     };
     let way = travel.go_on(debugger.machine, &mut debugger.history, &debugger.breaks);
     match way {
-        Way::On => {
+        Progress::Ongoing => {
             debugger.travel = Some(travel);
             Ran::On
         }
-        Way::There(hart, hit) => Ran::Stop(reason(Some(hit), hart)),
-        Way::Beginning => Ran::Stop(StopReason::ReplayLog {
+        Progress::Stopped(hart, hit) => Ran::Stop(reason(Some(hit), hart)),
+        Progress::Beginning => Ran::Stop(StopReason::ReplayLog {
             tid: Some(tid(0)),
             pos: ReplayLogPosition::Begin,
         }),
     }
 }
 
-/// What gdb is told of a stop of `hart`.
+/// Reason of a stop of `hart` for gdb.
 fn reason(hit: Option<Hit>, hart: usize) -> StopReason<u64> {
     let tid = tid(hart);
     match hit {
@@ -325,7 +327,7 @@ fn trap(hart: usize) -> StopReason<u64> {
     }
 }
 
-/// How gdb is told that the machine ended.
+/// Stop reply for the end of the machine.
 fn exit(outcome: Outcome) -> StopReason<u64> {
     match outcome {
         Outcome::Exit(code) => StopReason::Exited(code as u8),

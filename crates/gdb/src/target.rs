@@ -1,4 +1,4 @@
-//! The machine as gdb sees it: harts are threads, memory is the current hart's virtual memory.
+//! The machine as a target of gdb: harts are threads, memory is the current hart's virtual memory.
 
 use std::convert::Infallible;
 
@@ -47,30 +47,31 @@ pub fn tid(hart: usize) -> Tid {
 pub struct Debugger<'m> {
     /// The machine.
     pub machine: &'m mut Machine,
-    /// What stops it.
+    /// Its breakpoints, watchpoints and steps.
     pub breaks: Breaks,
-    /// Where it was.
+    /// Its history.
     pub history: History,
-    /// It goes backwards.
+    /// Reverse execution in progress.
     pub travel: Option<Travel>,
     /// gdb has changed the machine since it ran.
     changed: bool,
-    /// It stands where the present seemed to be.
+    /// It stopped where the present seemed to be.
     pub passed: bool,
     /// Addresses are physical.
     pub physical: bool,
     xml: String,
     /// Files that gdb has opened.
     pub files: Files,
-    /// Harts that the resume command under way has named.
+    /// Harts named by the current resume command.
     named: Vec<usize>,
 }
 
-/// Nothing there.
+/// Not mapped.
 const EFAULT: u8 = 14;
 
 impl<'m> Debugger<'m> {
-    /// Takes over `machine`, of whose past `known` may be known; what comes takes so much `memory`.
+    /// A debugger of `machine`, with its history `known` if there is one, and at most `memory`
+    /// bytes of history.
     pub fn new(machine: &'m mut Machine, known: Option<History>, memory: u64) -> Self {
         let xml = description::xml(machine);
         Self {
@@ -87,7 +88,7 @@ impl<'m> Debugger<'m> {
         }
     }
 
-    /// The machine is about to be changed, from outside. The past cannot be changed.
+    /// Called before the machine is changed by gdb. The past cannot be changed.
     fn change(&mut self) -> TargetResult<(), Self> {
         if self.history.present().is_some() {
             return Err(TargetError::NonFatal);
@@ -96,12 +97,12 @@ impl<'m> Debugger<'m> {
         Ok(())
     }
 
-    /// The machine does not do what it would do by itself: its history begins here.
+    /// The machine was changed, so its history begins here.
     pub fn diverge(&mut self) {
         self.changed = true;
     }
 
-    /// Lets the machine go on to the present, wherever gdb has left it.
+    /// Runs the machine to the present, wherever gdb has left it.
     pub fn return_to_present(&mut self, host: &mut dyn Host) {
         let mut none = Breaks::default();
         while self.history.present().is_some() && host.poll(self.machine) {
@@ -120,14 +121,14 @@ impl<'m> Debugger<'m> {
         self.travel = Some(Travel::new(goal, self.machine));
     }
 
-    /// gdb has interrupted the way back.
+    /// Stops reverse execution that gdb has interrupted.
     pub fn stop_travel(&mut self) {
         self.travel = None;
         self.passed = false;
     }
 
-    /// A history that leads to where the machine is. Harts that were held back catch up, which is
-    /// no part of it.
+    /// Makes the history lead to the present state. Harts that were held back catch up, which is
+    /// not part of it.
     fn renew_history(&mut self) {
         let present = self.history.present().is_none();
         if present && self.breaks.only.is_none() && self.machine.recall() {
@@ -147,7 +148,7 @@ impl<'m> Debugger<'m> {
         }
     }
 
-    /// Lets a hart go on elsewhere. If that ends a wait, the wait has taken until now.
+    /// Sets the program counter of a hart. If that ends a wait, the hart has waited until now.
     fn set_pc(&mut self, tid: Tid, pc: u64) -> TargetResult<(), Self> {
         let now = self.machine.now();
         let hart = self.hart(tid)?;
@@ -158,7 +159,7 @@ impl<'m> Debugger<'m> {
         Ok(())
     }
 
-    /// Splits a range of `tid`'s addresses into physical pieces inside pages, as far as it is
+    /// Splits a range of `tid`'s addresses into physical pieces inside pages, as far as they are
     /// mapped.
     fn pieces(&mut self, tid: Tid, start: u64, len: usize) -> Vec<(u64, usize)> {
         let mut pieces = Vec::new();
@@ -376,7 +377,7 @@ impl MultiThreadResume for Debugger<'_> {
         Ok(())
     }
 
-    /// Signals mean nothing to a hart.
+    /// Harts have no signals.
     fn set_resume_action_continue(
         &mut self,
         tid: Tid,
@@ -435,8 +436,8 @@ impl MultiThreadRangeStepping for Debugger<'_> {
 }
 
 impl MultiThreadSchedulerLocking for Debugger<'_> {
-    /// Harts share one clock: the others cannot stand still for long. They go on, but are held
-    /// where they would miss a breakpoint that gdb has lifted while it steps a hart over it.
+    /// Harts share one clock, so the others cannot be stopped for long. They run, but are held
+    /// where they would miss a breakpoint that gdb has removed while it steps a hart over it.
     fn set_resume_action_scheduler_lock(&mut self) -> Result<(), Infallible> {
         self.breaks.only = Some(self.named.clone());
         Ok(())
@@ -528,7 +529,7 @@ impl MonitorCmd for Debugger<'_> {
     ) -> Result<(), Infallible> {
         let text = String::from_utf8_lossy(cmd);
         let answer = match text.trim() {
-            "symbols" => self.files.said(),
+            "symbols" => self.files.last_result(),
             text => monitor::command(text, self.machine, &self.history, &mut self.physical),
         };
         out.write_raw(answer.as_bytes());

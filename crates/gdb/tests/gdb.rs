@@ -358,7 +358,10 @@ fn looking_changes_nothing() {
         assert!(!session.text.contains("rror"), "{}", session.text);
         session.has("detached");
         assert_eq!(session.notices[0], "gdb connected");
-        assert_eq!(session.notices[1], "gdb detached, the machine goes on");
+        assert_eq!(
+            session.notices[1],
+            "gdb detached, the machine keeps running"
+        );
         let Ended::Machine(outcome) = session.ended else {
             panic!("{:?}", session.ended)
         };

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p trapless-hart --example fuzz_blocks -- SECONDS [SEED]`
 //!
-//! Programs run in a process of their own, a thousand at a time, so that one on which compiled code
-//! crashes or hangs is found, too. `--seeds A..B` runs these and nothing else.
+//! Programs run in a separate process, a thousand at a time, so that crashes and hangs of compiled
+//! code are found, too. `--seeds A..B` runs only these.
 
 #[path = "../tests/fuzz/mod.rs"]
 mod fuzz;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Programs in one process.
 const CHUNK: u64 = 1000;
-/// Host time after which a process hangs.
+/// Host time after which a process counts as hung.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn here(seeds: Range<u64>) -> ExitCode {
@@ -33,7 +33,7 @@ fn here(seeds: Range<u64>) -> ExitCode {
     result
 }
 
-/// Runs `seeds` in another process. `Some` says what is wrong.
+/// Runs `seeds` in another process. `Some` describes the failure.
 fn elsewhere(seeds: &Range<u64>) -> Option<String> {
     let this = std::env::current_exe().expect("this program is a file");
     let mut child = Command::new(this)

@@ -1,6 +1,6 @@
-//! The state of a hart in a checkpoint: whatever decides what it does next, and when. Code that was
-//! decoded or compiled is not part of it, nor what an engine counts of its own work: a state has
-//! the same bytes whichever engine reached it.
+//! The state of a hart in a checkpoint: everything that determines its further execution and
+//! timing. Decoded and compiled code and statistics of engines are not part of it: a state has the
+//! same bytes with every engine.
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
@@ -16,7 +16,7 @@ use crate::inputs::Inputs;
 use crate::memory::pmp::Pmp;
 use crate::memory::tlb::SavedTlb;
 
-/// What [`Hart::save`] takes out of a hart that does not run.
+/// State saved by [`Hart::save`] from a hart that is not running.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct HartState {
     context: ContextState,
@@ -30,7 +30,8 @@ pub struct HartState {
     thread: u64,
 }
 
-/// What compiled code shares with the hart, without what is derived whenever that is entered.
+/// State that compiled code shares with the hart, without fields that are derived at each entry to
+/// it.
 #[derive(Clone, Serialize, Deserialize)]
 struct ContextState {
     x: [u64; 32],
@@ -72,8 +73,8 @@ impl Hart {
                 instret: s.instret,
                 frm: s.float.frm,
                 fflags: s.float.fflags,
-                // Engines note other bits, and those of guests, more or less often, and nobody asks
-                // for them.
+                // Other bits, and those of guests, are updated more or less often depending on the
+                // engine, and are not used.
                 status_changed: match self.mode.v() {
                     true => 0,
                     false => s.csr.status_changed & status::SIE as u32,
@@ -98,11 +99,11 @@ impl Hart {
         }
     }
 
-    /// Takes over the state of a hart with the same configuration. Its RAM must hold what that of
-    /// the saved one did.
+    /// Restores the state of a hart with the same configuration. Its RAM must have the content of
+    /// that of the saved one.
     ///
     /// # Errors
-    /// A sentence if no such hart can have had this state; it must not run any more then.
+    /// If no such hart can have had this state; the hart must not run any more then.
     pub fn restore(&mut self, saved: HartState) -> Result<(), &'static str> {
         let reservation = match saved.context.reservation {
             None => Reservation::NONE,

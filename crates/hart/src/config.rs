@@ -117,7 +117,8 @@ pub struct HartConfig {
     /// Interrupt numbers from 16 up (bits as in `mip`) that are always delegated: read-only one in
     /// `mideleg`.
     pub supervisor_interrupts: u64,
-    /// The interrupt architecture has custom CSRs: bit C of the state-enable registers exists.
+    /// Whether the interrupt architecture has custom CSRs, so that bit C of the state-enable
+    /// registers exists.
     #[serde(default)]
     pub custom_csrs: bool,
     /// Smaia and Ssaia, if the hart has them.

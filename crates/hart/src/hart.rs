@@ -24,8 +24,8 @@ use crate::syndrome::{Fault, Syndrome};
 /// One hart.
 #[repr(C)]
 pub struct Hart {
-    /// Registers and other state that compiled code uses. It is the first field, so that a pointer
-    /// to it is one to the hart.
+    /// Registers and other state that compiled code uses. The first field, so that a pointer to it
+    /// is a pointer to the hart.
     pub(crate) state: Context,
     /// The other CSRs.
     pub(crate) csr: Csrs,
@@ -37,7 +37,7 @@ pub struct Hart {
     pub(crate) ram: Ram,
     pub(crate) config: HartConfig,
     pub(crate) id: usize,
-    /// Of the exception being raised.
+    /// Syndrome of the exception being raised.
     pub(crate) syndrome: Syndrome,
     pub(crate) inputs: Inputs,
     pub(crate) timers: Timers,
@@ -68,7 +68,7 @@ impl Hart {
         };
         hart.state.pc = hart.config.reset_pc;
         hart.state.x[10] = id as u64;
-        // As the platform's boot ROM leaves it: firmware keeps bits that it does not know.
+        // The state after the platform's boot ROM: firmware keeps bits that it does not know.
         hart.csr.mstateen[0] = hart.stateen_custom();
         if hart.has_aia() {
             // Interrupts beside `mip` are all enabled: `vsip` holds what is both pending and

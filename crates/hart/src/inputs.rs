@@ -22,7 +22,8 @@ impl Inputs {
         }
     }
 
-    /// Begins a run: asks the platform whether it sums timer sets, and whether inputs have changed.
+    /// Begins a run: queries whether the platform counts timer sets, and whether inputs have
+    /// changed.
     pub fn begin(&mut self, hart: usize, plat: &dyn Platform) {
         self.sums_timer_sets = plat.sums_timer_sets();
         self.stale |= plat.lines_changed(hart);
@@ -34,7 +35,7 @@ impl Inputs {
         &self.lines
     }
 
-    /// The platform may have changed them.
+    /// Marks them as outdated: the platform may have changed them.
     pub fn outdate(&mut self) {
         self.stale = true;
     }
@@ -46,7 +47,7 @@ impl Inputs {
     }
 
     /// Reads the inputs again if they may have changed, and returns whether it did. The caller then
-    /// takes over `pulse` and `arrived`, which are handed over once.
+    /// handles `pulse` and `arrived`, which are reported once.
     pub fn update(&mut self, hart: usize, now: u64, plat: &mut dyn Platform) -> bool {
         if !self.are_outdated(now) {
             return false;

@@ -11,10 +11,10 @@
 //! code/                decoded and compiled blocks
 //! fpu/                 arithmetic of F and D
 //! observe/             profiles, statistics, comparisons, threads of kernels
-//! checkpoint           all that a hart is, for files
+//! checkpoint           state of a hart in files
 //! hart, config         the parts of a hart; its extensions, options and cost model
-//! platform, inputs     what a hart needs from the machine; its interrupt inputs
-//! syndrome             what an exception reports to its handler
+//! platform, inputs     interface to the machine; interrupt inputs
+//! syndrome             information of an exception for its handler
 //! ```
 //!
 //! A hart knows RAM and the trait [`platform::Platform`], and no device.

@@ -1,4 +1,4 @@
-//! What a hart needs from the machine around it.
+//! The interface of a hart to the machine around it.
 
 use trapless_isa::Mode;
 use trapless_isa::port::{
@@ -55,8 +55,8 @@ pub trait Platform {
         Err(CsrFault::Illegal)
     }
 
-    /// Whether [`csr`](Self::csr) would answer HS-mode at this address: decides between illegal-
-    /// and virtual-instruction exceptions for V=1.
+    /// Whether [`csr`](Self::csr) would permit HS-mode's access at this address: decides between
+    /// illegal- and virtual-instruction exceptions for V=1.
     fn has_csr(&self, csr: u16) -> bool {
         let _ = csr;
         false
@@ -71,7 +71,7 @@ pub trait Platform {
         Err(NoFile)
     }
 
-    /// A guest's access to a doorbell page (Xvei). Answers what a load reads; 0 for a store.
+    /// A guest's access to a doorbell page (Xvei). Returns the value of a load; 0 for a store.
     ///
     /// # Errors
     /// [`DoorbellFault`] becomes a guest-page fault.
@@ -81,15 +81,15 @@ pub trait Platform {
     }
 
     /// The handler of a user context interrupts the guest of a hart whose [`Lines::context`] is set
-    /// (Xhcs). Keeps `registers`, which are the guest's, and replaces them by the handler's.
-    /// Answers which of its events are pending; `None` if there is nothing to do after all.
+    /// (Xhcs). Saves `registers`, which are the guest's, and replaces them by the handler's.
+    /// Returns the handler's pending events; `None` if nothing is pending any more.
     fn enter_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) -> Option<u64> {
         let _ = (access, registers);
         None
     }
 
-    /// That handler has ended. Replaces `registers` by the guest's; `false`, and nothing has
-    /// changed, if there are none.
+    /// Ends that handler. Replaces `registers` by the guest's; `false`, without an effect, if there
+    /// are none.
     fn leave_context(&mut self, access: &ContextAccess, registers: &mut Exchanged) -> bool {
         let _ = (access, registers);
         false
@@ -97,29 +97,29 @@ pub trait Platform {
 
     /// Interrupt inputs of `hart` at time `now`. The hart calls this at the start of a run, after
     /// each of its own [`store`](Self::store), [`load`](Self::load) and [`csr`](Self::csr) calls
-    /// and when `now` reaches the deadline it was given last. `pulse` bits are handed over once.
+    /// and when `now` reaches the last returned deadline. `pulse` bits are returned once.
     fn lines(&mut self, hart: usize, now: u64) -> Lines;
 
-    /// Whether [`lines`](Self::lines) may answer differently than last time although its deadline
-    /// has not come, because somebody else changed them. Asked at the start of a run.
+    /// Whether [`lines`](Self::lines) may have changed since the last call although its deadline
+    /// has not been reached, because of another hart or a device. Called at the start of a run.
     fn lines_changed(&self, hart: usize) -> bool {
         let _ = hart;
         true
     }
 
-    /// M-mode wrote PMP registers of `hart`. For platform parts that access memory on behalf of
-    /// lower modes, which may access nothing after reset.
+    /// Called after M-mode has written PMP registers of `hart`. For parts of the platform that
+    /// access memory on behalf of lower modes, which may access nothing after reset.
     fn protection_changed(&mut self, hart: usize, pmp: &Pmp) {
         let _ = (hart, pmp);
     }
 
-    /// The machine wants the hart to stop at the end of the current block (power-off, ctrl-C).
+    /// Whether the hart must stop at the end of the current block (power-off, Ctrl-C).
     fn stop_requested(&self) -> bool {
         false
     }
 
     /// Whether the platform accepts [`record_timer_sets`](Self::record_timer_sets) in place of
-    /// single events. Asked at the start of a run.
+    /// single events. Called at the start of a run.
     fn sums_timer_sets(&self) -> bool {
         false
     }
@@ -129,6 +129,6 @@ pub trait Platform {
         let _ = sets;
     }
 
-    /// Hands an event to the ledger.
+    /// Records an event in the ledger.
     fn record(&mut self, event: &Event);
 }

@@ -1,12 +1,12 @@
-//! What an exception reports to its handler.
+//! Information of an exception for its handler.
 
 use trapless_isa::{Inst, Mode};
 
-/// An instruction raised an exception; [`Hart::syndrome`](crate::Hart) tells which.
+/// An instruction raised an exception, which is in [`Hart::syndrome`](crate::Hart).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault;
 
-/// What an exception will write to the trap CSRs.
+/// Values that an exception will write to the trap CSRs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Syndrome {
     /// `xcause`.
@@ -21,7 +21,7 @@ pub(crate) struct Syndrome {
     pub tinst: u64,
     /// Instruction bits for the ledger.
     pub insn: u32,
-    /// Physical address of the doorbell page that may answer the access instead (Xvei).
+    /// Physical address of the doorbell page that may handle the access instead (Xvei).
     pub doorbell: Option<u64>,
 }
 

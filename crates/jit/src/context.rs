@@ -18,9 +18,9 @@ use std::ptr;
 /// depend on.
 #[repr(C)]
 pub struct Context {
-    /// Opaque owner pointer for helpers; compiled code does not look at it.
+    /// Opaque owner pointer for helpers; compiled code does not use it.
     pub session: *const (),
-    /// CSRs, as far as compiled code knows them.
+    /// CSRs that compiled code accesses.
     pub csr: CsrState,
     /// Floating point.
     pub float: FloatState,
@@ -61,22 +61,22 @@ pub struct Context {
 // return; its caller has set them since the context came to this thread.
 unsafe impl Send for Context {}
 
-/// CSRs, and what the present mode may do with them.
+/// CSRs, and access rights of the present mode.
 #[repr(C)]
 pub struct CsrState {
     /// Bank of supervisor CSRs that the mode sees; null if it is neither HS nor VS.
     pub bank: *mut u8,
     /// Register behind `sstatus`; null if the mode is neither HS nor VS.
     pub status: *mut u64,
-    /// What a read of `vsie` in HS-mode shows: the register behind it, which holds it one bit to
-    /// the left. Null if `vsie` is more than that.
+    /// The register behind `vsie` in HS-mode, which has its bits one position to the left. Null if
+    /// `vsie` has further bits.
     pub vsie_from: *const u64,
-    /// The bits of that register that it shows.
+    /// The bits of that register that `vsie` shows.
     pub vsie_shown: u64,
     /// How far the mode's `time` is ahead of the machine's, in ticks.
     pub time_delta: u64,
-    /// The mode is HS-mode of a hart with the hypervisor extension, and M-mode withholds none of
-    /// the CSRs at [`CsrPlace::Host`](crate::CsrPlace::Host): 0 or 1.
+    /// The mode is HS-mode of a hart with the hypervisor extension, and M-mode denies none of the
+    /// CSRs at [`CsrPlace::Host`](crate::CsrPlace::Host): 0 or 1.
     pub hs: u8,
     /// The mode may read `time`: 0 or 1.
     pub time_readable: u8,
@@ -92,11 +92,11 @@ pub struct CsrState {
 pub struct FloatState {
     /// `frm`.
     pub frm: u8,
-    /// `fflags` without what compiled code has raised since it was entered.
+    /// `fflags` without flags that compiled code has raised since it was entered.
     pub fflags: u8,
     /// [`FLOAT_DIRTY`](crate::FLOAT_DIRTY) and [`FLOAT_NEAREST`](crate::FLOAT_NEAREST).
     pub state: u8,
-    /// What [`state`](Self::state) is while FS of the mode's own status register is dirty.
+    /// Value of [`state`](Self::state) while FS of the mode's own status register is dirty.
     pub ready: u8,
     /// Compiled code has computed in floating point since it was entered: 0 or 1.
     pub used: u8,
@@ -116,14 +116,14 @@ pub struct Interrupts {
     /// `mie`.
     pub mie: u64,
     /// The guest's own pending bits at `hip` positions, if they are separate from `mip`; with AIA,
-    /// what is pending and enabled beside `mip`; else 0.
+    /// interrupts that are pending and enabled besides those in `mip`; else 0.
     pub vsip: u64,
-    /// What enables [`vsip`](Self::vsip): `vsie` at `hip` positions, or with AIA all ones.
+    /// Enable bits of [`vsip`](Self::vsip): `vsie` at `hip` positions, or with AIA all ones.
     pub vsie: u64,
 }
 
 impl Interrupts {
-    /// Whether something pending is enabled, whatever the mode: what ends WFI (privileged
+    /// Whether a pending interrupt is enabled, in any mode, which ends WFI (privileged
     /// specification, "Wait for Interrupt").
     #[inline]
     #[must_use]
@@ -132,14 +132,14 @@ impl Interrupts {
     }
 }
 
-/// Timer comparators, and writes of `stimecmp` in VS-mode that compiled code has only noted: it may
-/// while neither the old value nor the new one comes due before the hart looks at its limit again.
+/// Timer comparators, and writes of `stimecmp` in VS-mode that compiled code has only noted, which
+/// is allowed while neither the old value nor the new one is due before the hart checks its limit
+/// again.
 #[repr(C)]
 pub struct Timer {
     /// `stimecmp` and `vstimecmp` in ticks.
     pub compare: [u64; 2],
-    /// Compare values at or below this may come due soon: `u64::MAX` where writes must not be
-    /// noted.
+    /// Compare values at or below this may be due soon: `u64::MAX` where writes must not be noted.
     pub floor: u64,
     /// Compare values at or above this never fire.
     pub ceiling: u64,
@@ -161,7 +161,7 @@ pub struct Reservation {
     pub host: u64,
     /// Bytes.
     pub size: u64,
-    /// What LR saw, zero-extended.
+    /// Value that LR loaded, zero-extended.
     pub value: u64,
 }
 
@@ -178,7 +178,7 @@ impl Reservation {
 const MXCSR_DEFAULT: u32 = 0x1F80;
 
 impl Default for Context {
-    /// All registers 0, comparators off, nothing known.
+    /// All registers 0, comparators off, pointers null.
     fn default() -> Self {
         Self {
             session: ptr::null(),

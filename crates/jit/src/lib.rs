@@ -4,17 +4,17 @@
 //! Jit ── buffer: memory that is writable or executable        (buffer.rs)
 //!  ├──── trampolines: in and out of compiled code, lookup      (trampolines.rs)
 //!  └──── block: one block                                      (block.rs)
-//!         ├── what each operation is compiled to               (template.rs)
+//!         ├── templates of operations                          (template.rs)
 //!         ├── integers, anywhere and in scratch registers      (integer.rs, scratch.rs)
 //!         ├── floating point, atomics                          (float.rs, atomic.rs)
 //!         ├── loads and stores, inline TLB probe               (memory.rs, group.rs)
 //!         ├── CSRs                                             (csr.rs)
 //!         ├── branches, jumps, chains                          (control.rs)
-//!         └── what they share: the block, registers; encodings (compiler.rs, encode.rs)
+//!         └── shared state: block, registers; encodings        (compiler.rs, encode.rs)
 //! ```
 //!
-//! The compiler knows nothing of harts. [`Context`] is what compiled code sees of one, and
-//! [`Helpers`] are the callbacks for everything it does not inline: an instruction without a
+//! The compiler is independent of harts. [`Context`] is the part of a hart that compiled code uses,
+//! and [`Helpers`] are the callbacks for everything it does not inline: an instruction without a
 //! template, or on its slow path, is executed by the interpreter. Results and virtual time are
 //! those of the interpreter bit for bit.
 //!
@@ -57,13 +57,13 @@ pub struct Options {
 /// no side effects.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainCsr {
-    /// Where it is.
+    /// Location.
     pub place: CsrPlace,
-    /// What a write does.
+    /// Effect of a write.
     pub write: CsrWrite,
 }
 
-/// Where a CSR is.
+/// Location of a CSR.
 #[derive(Clone, Copy, Debug)]
 pub enum CsrPlace {
     /// Offset in the bank at [`CsrState::bank`].
@@ -73,7 +73,7 @@ pub enum CsrPlace {
     Host(usize),
 }
 
-/// What a write of a CSR does.
+/// Effect of a write of a CSR.
 #[derive(Clone, Copy, Debug)]
 pub enum CsrWrite {
     /// It has side effects: left to a helper.
@@ -108,8 +108,8 @@ pub const CACHE_BLOCK: u64 = 64;
 pub const TLB_ENTRIES: usize = 4096;
 
 /// Layout of an entry of the data TLB. A tag is the virtual page's address, and hits an address
-/// with the same page and no misaligned low bits. What hits in the second way changes places with
-/// the first. Tags with other low bits never hit, but for [`MARK`].
+/// with the same page and no misaligned low bits. A hit in the second way exchanges the entries of
+/// both ways. Tags with other low bits never hit, but for [`MARK`].
 #[derive(Clone, Copy, Debug)]
 // Alignment keeps an entry in one cache line of the host.
 #[repr(C, align(32))]
@@ -125,8 +125,8 @@ pub struct DataEntry {
     pub window: u64,
 }
 
-/// In a tag of a [`DataEntry`]: accesses to the page hit only beside its window, and as if they
-/// came one by one: after the inline probe.
+/// In a tag of a [`DataEntry`]: accesses to the page hit only outside its window, and only after a
+/// miss of the inline probe, as single accesses.
 pub const MARK: u64 = 1 << 10;
 
 /// Layout of an entry of the fetch TLB.
@@ -138,7 +138,7 @@ pub struct FetchEntry {
     /// Host address minus virtual address.
     pub addend: u64,
     /// Address of [`PARCELS`] numbers, `u32` each: for each parcel of the page, [`Jit::offset`] of
-    /// the code that begins there, or 0. Not looked at without a tag.
+    /// the code that begins there, or 0. Not used without a tag.
     pub table: u64,
     /// Pads the size to a power of two.
     pub pad: u64,
@@ -194,11 +194,11 @@ impl Position {
     }
 }
 
-/// Executes one instruction. Called with registers, cycles and instructions of the context up to
-/// date, the whole block charged, and the program counter at the start of the page.
+/// Executes one instruction. Called with current registers, cycles and instructions in the context,
+/// the whole block charged, and the program counter at the start of the page.
 pub type Helper = unsafe extern "C" fn(context: *mut Context, block: u32, at: Position) -> bool;
 
-/// A CSR access without its operand: the CSR's number in the low 12 bits, and what is done above.
+/// A CSR access without its operand: the CSR's number in the low 12 bits, and the operation above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct CsrRequest(u32);
@@ -304,7 +304,7 @@ pub enum Exit {
     Crossing,
 }
 
-/// Receives the text of each block that is compiled.
+/// Callback with the text of each block that is compiled.
 pub type CodeListener = Box<dyn FnMut(&str) + Send>;
 
 /// Code of the block at an offset of a page, if it is compiled.

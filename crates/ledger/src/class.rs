@@ -74,8 +74,8 @@ impl Class {
         }
     }
 
-    /// Class to which an exit belongs by its reason alone. Kicks ([`Reason::IpiReceive`]) are told
-    /// by what the host injects before the next entry, not by this.
+    /// Class to which an exit belongs by its reason alone. The class of kicks
+    /// ([`Reason::IpiReceive`]) follows from what the host injects before the next entry.
     pub fn of_reason(reason: Reason, guest_devices: &DeviceMap) -> Option<Self> {
         match reason {
             Reason::Csr(csr) => CSRS
@@ -87,7 +87,7 @@ impl Class {
         }
     }
 
-    /// The same of a reason as a ledger names it.
+    /// The same for a reason by its name in ledgers.
     pub fn of_exit(reason: &ExitReason) -> Option<Self> {
         match reason {
             ExitReason::Fixed(reason) => Self::of_fixed(*reason),
@@ -118,7 +118,7 @@ impl Class {
     }
 }
 
-/// CSRs whose use is an exit of a class.
+/// CSRs an access to which is an exit of a class.
 const CSRS: [(u16, Class); 5] = [
     (csr::STIMECMP, Class::Timer),
     (xtrapless::csr::SGENIPI, Class::Ipi),
@@ -152,14 +152,14 @@ impl NotificationKind {
     }
 }
 
-/// [`State`] with what slots tell of a vCPU that is scheduled off.
+/// [`State`], with the state in slots of a vCPU that is scheduled off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Place {
     /// [`State::Running`].
     Running,
     /// [`State::Paused`].
     Paused,
-    /// [`State::ScheduledOff`], and nothing is known beyond that.
+    /// [`State::ScheduledOff`] for an unknown reason.
     #[default]
     Off,
     /// [`State::Unknown`].
@@ -176,12 +176,12 @@ pub enum Place {
 pub(crate) const PLACES: usize = 7;
 
 impl Place {
-    /// Where a vCPU is that was detached with this `hifmap.STATE`.
+    /// The place of a vCPU that was detached with this `hifmap.STATE`.
     pub fn left_in(state: u8) -> Self {
         Left::of(state).map_or(Self::Off, Self::of_left)
     }
 
-    /// The place of a vCPU that was left like this.
+    /// The place of a vCPU that was detached in this state.
     pub fn of_left(left: Left) -> Self {
         match left {
             Left::Stopped => Self::Stopped,
@@ -200,14 +200,14 @@ impl Place {
         }
     }
 
-    /// What slots tell of a vCPU that is scheduled off.
+    /// State in slots of a vCPU that is scheduled off.
     pub fn left(self) -> Option<Left> {
         Left::ALL
             .into_iter()
             .find(|left| Self::of_left(*left) == self)
     }
 
-    /// All places that are `state`.
+    /// All places of a `state`.
     pub(crate) fn of(state: State) -> &'static [Self] {
         match state {
             State::Running => &[Self::Running],

@@ -1,8 +1,8 @@
-//! What the ledger must know about the machine and its guests to name what it sees.
+//! Description of the machine and its guests, for names in the ledger.
 
 use serde::{Deserialize, Serialize};
 
-/// A window of physical addresses with the name of what answers there.
+/// A window of physical addresses with the name of its device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceWindow {
     /// First byte.
@@ -144,7 +144,7 @@ impl Config {
         }
     }
 
-    /// The same for a machine with IMSICs and an APLIC, whose guests may have them, too.
+    /// The same for a machine with IMSICs and an APLIC, whose guests may also have them.
     #[must_use]
     pub fn with_aia(self) -> Self {
         Self {

@@ -1,9 +1,9 @@
-//! Declares counters: one line each, from which come the field that counts, the field of the JSON
+//! Declares counters: from one line each are derived the field that counts, the field of the JSON
 //! form with its schema, the sum over phases, the description, the unit, and the row in reports.
 
 use std::collections::BTreeMap;
 
-/// What a counter counts.
+/// Unit of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Accesses to a register.
@@ -26,9 +26,9 @@ pub enum Unit {
     Notifications,
     /// Traps.
     Traps,
-    /// Times that a hart goes on with another thread.
+    /// Times that a hart switches to another thread.
     Switches,
-    /// Changes of where a vCPU is.
+    /// Changes of the place of a vCPU.
     Moves,
     /// Words of memory, eight bytes each.
     Words,
@@ -73,11 +73,11 @@ pub enum Shown {
 pub struct Counter<T> {
     /// Name of the field.
     pub name: &'static str,
-    /// Its name for people, with which its row in a report begins.
+    /// Label of its row in reports.
     pub label: &'static str,
-    /// Whether it has a row.
+    /// When it has a row.
     pub shown: Shown,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
     /// Its documentation.
     pub description: &'static str,
@@ -110,7 +110,7 @@ impl<T: Merge, const N: usize> Merge for [T; N] {
     }
 }
 
-/// What only `other` has is taken over.
+/// Entries that only `other` has are added.
 impl<K: Ord + Clone, T: Merge + Default> Merge for BTreeMap<K, T> {
     fn merge(&mut self, other: &Self) {
         for (key, value) in other {
@@ -119,7 +119,7 @@ impl<K: Ord + Clone, T: Merge + Default> Merge for BTreeMap<K, T> {
     }
 }
 
-/// What only `other` has is taken over.
+/// Entries that only `other` has are added.
 impl<T: Merge + Clone> Merge for Vec<T> {
     fn merge(&mut self, other: &Self) {
         let both = self.len().min(other.len());
@@ -143,7 +143,7 @@ impl<T: Merge + Clone> Merge for Vec<T> {
 /// ```
 ///
 /// `COUNTS` has the counters alone and is `Copy`; `NAME::from` sets them and leaves the rest empty.
-/// `NAME::COUNTERS` is the table of counters. Without a label the name of the field stands in
+/// `NAME::COUNTERS` is the table of counters. Without a label the name of the field is used in
 /// reports, and without `shown` the row is left out where all are 0.
 macro_rules! counters {
     (
@@ -196,7 +196,7 @@ macro_rules! counters {
         }
 
         impl From<$counts> for $name {
-            // Some have nothing but counters.
+            // Some have only counters.
             #[allow(clippy::needless_update)]
             fn from(counts: $counts) -> Self {
                 Self {
@@ -215,7 +215,7 @@ macro_rules! counters {
         }
 
         impl $name {
-            /// Adds the counters of `other`; what is not a counter stays.
+            /// Adds the counters of `other`; other fields are unchanged.
             #[allow(dead_code)] // Most are added up before they have this form.
             pub(crate) fn add_counters(&mut self, other: &Self) {
                 $($(
@@ -243,7 +243,7 @@ macro_rules! counters {
     };
 }
 
-/// The first if it is there, else the second.
+/// The first if present, else the second.
 macro_rules! either {
     ([] [$other:expr]) => {
         $other

@@ -1,4 +1,4 @@
-//! From counters to the file form.
+//! Converts counters to the form of ledger files.
 
 use std::collections::BTreeMap;
 

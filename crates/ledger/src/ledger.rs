@@ -1,4 +1,4 @@
-//! The ledger's state: phases and their totals, virtual time, and what is known of harts and vCPUs.
+//! The ledger's state: phases and their totals, virtual time, states of harts and vCPUs.
 //!
 //! Rules that turn events into counts are in `attribution`, `delivery`, `cost`, `interrupt_files`
 //! and `controller`, written down in `docs/ledger.md`; each has a test in `tests/`.
@@ -22,7 +22,7 @@ use crate::state::totals::{HartTotals, IDLE, Totals};
 use crate::state::vcpu::Vcpus;
 use crate::state::vhart::{Pending, Vharts};
 
-/// Phases kept apart; marks beyond that are counted in the last one.
+/// Maximum number of phases; marks beyond that are counted in the last one.
 pub(crate) const PHASES: usize = 64;
 
 /// A guest interrupt that has been followed from its sender to the guest's handler.
@@ -30,9 +30,9 @@ pub(crate) const PHASES: usize = 64;
 pub struct Answered {
     /// Class.
     pub class: Class,
-    /// What the vCPU was doing at the arrival.
+    /// State of the vCPU at the arrival.
     pub state: State,
-    /// How a vCPU that is scheduled off was left, if known.
+    /// State in its slot of a vCPU that is scheduled off, if known.
     pub left: Option<Left>,
     /// When it was sent; timer: when its deadline was programmed.
     pub sent: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Phase {
     pub totals: Totals,
 }
 
-/// Exact totals of a run, kept from its events.
+/// Exact totals of a run, counted from its events.
 ///
 /// ```
 /// use trapless_ledger::{Config, Ledger, event::{Event, Sink, Wait}};
@@ -84,7 +84,7 @@ pub struct Ledger {
     pub(crate) phases: Vec<Phase>,
     /// Phase being counted.
     pub(crate) current: usize,
-    /// When it began, or was begun again.
+    /// When it began, or was continued.
     current_since: u64,
     pub(crate) harts: Vec<Hart>,
     /// See [`take_answered`](Self::take_answered).
@@ -140,8 +140,8 @@ impl Ledger {
     /// Ends the current phase at `time` and begins, or continues, phase `name`.
     ///
     /// A name seen before continues that phase, so that a loop in a workload adds up. Beyond 64
-    /// names everything goes to the last phase: the guest chooses when to mark, not how much memory
-    /// that takes. A hart that has run past `time` (by less than a quantum) keeps what it counted.
+    /// names everything goes to the last phase: marks of the guest must not take unbounded memory.
+    /// A hart that has run past `time` (by less than a quantum) keeps what it counted.
     pub fn mark(&mut self, name: &str, time: u64) {
         self.charge_all(time);
         self.current_since = time;
@@ -156,7 +156,7 @@ impl Ledger {
         }
     }
 
-    /// Brings all times up to `time`, the end of the run. May be called again later.
+    /// Counts all time up to `time`, the end of the run. May be called again later.
     pub fn finish(&mut self, time: u64) {
         self.charge_all(time);
         self.current_since = self.current_since.max(time);
@@ -237,7 +237,7 @@ impl Ledger {
         }
     }
 
-    /// Brings `hart` up to `now`, with the mode it was in.
+    /// Counts the time of `hart` up to `now` in the mode it was in.
     pub(crate) fn at(&mut self, hart: usize, now: u64) {
         if hart >= self.harts.len() {
             self.grow(hart, now);
@@ -269,7 +269,7 @@ impl Ledger {
         &mut self.totals().classes[class as usize].counts
     }
 
-    /// An interrupt arrived at a vCPU that was there.
+    /// An interrupt arrived at a vCPU in this place.
     pub(crate) fn arrival(&mut self, class: Class, place: Place) {
         self.totals().classes[class as usize].arrived[place as usize] += 1;
     }
@@ -316,8 +316,8 @@ impl Ledger {
         });
     }
 
-    /// The host waits, or runs a program: without slots, this is how it shows that `hart` has put
-    /// its vCPU.
+    /// The host waits, or runs a program: without slots, this shows that the vCPU of `hart` was
+    /// put.
     pub(crate) fn host_moved_on(&mut self, hart: usize) {
         let state = &mut self.harts[hart];
         if state.slot.is_none() {
@@ -325,12 +325,12 @@ impl Ledger {
         }
     }
 
-    /// The interrupt that the last event has answered, once.
+    /// Takes the interrupt that the last event has completed.
     pub fn take_answered(&mut self) -> Option<Answered> {
         self.answered.take()
     }
 
-    /// The exit that the last event has made, once.
+    /// Takes the exit that the last event has completed.
     pub fn take_exit(&mut self) -> Option<GuestExit> {
         self.exited.take()
     }
@@ -340,7 +340,7 @@ impl Ledger {
         self.vcpus.iter().map(|v| (v.guest, v.vhart))
     }
 
-    /// What the ledger knows of the machine.
+    /// Configuration of the ledger.
     pub fn config(&self) -> &Config {
         &self.config
     }

@@ -1,6 +1,6 @@
 //! Counts, attributes and times every trap of a run.
 //!
-//! The machine feeds [`event::Event`]s; nothing here can change what is executed.
+//! The machine records [`event::Event`]s; nothing here has an effect on execution.
 //!
 //! ```text
 //! events ──> Ledger ──> LedgerFile ──> JSON (docs/ledger.schema.json)
@@ -9,16 +9,16 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `events` | what the machine reports ([`event`]), its fields by name, sinks made of sinks; all events to a file ([`stream`]) and back ([`replay`]) |
-//! | [`config`] | device windows and clock, to name what is seen |
-//! | `ledger` | [`Ledger`]: phases, virtual time, what is known of harts and vCPUs |
-//! | `rules` | what an event changes: which trap is an exit, why, and what is charged to it (`attribution`); interrupts by class, from sent to taken, and their cost (`delivery`, `controller`, `cost`, `interrupt_files`); threads of the host (`switch`); accesses that user mode answers, events of guests (`redirect`, `vei`) |
-//! | `state` | what the rules remember, what is told of it while the run goes on (`live`), and whether one out of a checkpoint can have been (`sound`) |
+//! | `events` | events of the machine ([`event`]), their fields by name, combinations of sinks; streams of events in files ([`stream`], [`replay`]) |
+//! | [`config`] | device windows and clock, for names |
+//! | `ledger` | [`Ledger`]: phases, virtual time, states of harts and vCPUs |
+//! | `rules` | how events are counted: exits, their reasons and what is charged to them (`attribution`); interrupts by class, from sent to taken, and their cost (`delivery`, `controller`, `cost`, `interrupt_files`); threads of the host (`switch`); accesses handled in user mode, events of guests (`redirect`, `vei`) |
+//! | `state` | state of the rules, queries during a run (`live`), and validation of states from checkpoints (`sound`) |
 //! | [`reason`], [`reason_key`] | why a guest left V=1, and its name in ledgers |
 //! | [`class`] | interrupt classes, states of vCPUs |
-//! | [`counters`], [`histogram`] | how a counter is declared; latencies |
+//! | [`counters`], [`histogram`] | declaration of counters; latencies |
 //! | [`document`], `export` | the JSON form |
-//! | `names`, `per_mode` | enumerations that ledgers name; figures by mode |
+//! | `names`, `per_mode` | enumerations with names; figures by mode |
 
 pub mod class;
 pub mod config;

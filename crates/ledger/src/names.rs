@@ -1,8 +1,8 @@
-//! Enumerations that stand in ledgers by name.
+//! Enumerations that ledgers have by name.
 
 /// An enumeration whose variants have names in ledgers, also as keys of maps.
 ///
-/// Order is that of the names, and a name can be looked up in a map without making a variant of it:
+/// They are ordered by name, and a map can be queried by a name without a conversion:
 /// `section.interrupts["timer"]`.
 macro_rules! names {
     (

@@ -1,4 +1,4 @@
-//! Where a hart's time goes: figures by mode, with waiting apart.
+//! A hart's time: figures by mode, with waiting separate.
 
 use std::collections::BTreeMap;
 

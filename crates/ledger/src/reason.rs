@@ -9,7 +9,7 @@ use trapless_isa::{sbi, sbi::eid};
 use crate::config::Config;
 use crate::events::event::Trap;
 
-/// Kind of access that met a guest-page fault.
+/// Kind of access that raised a guest-page fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Access {
     /// Instruction fetch.
@@ -164,8 +164,8 @@ const WRS_NTO: u32 = 0x00d0_0073;
 const WRS_STO: u32 = 0x01d0_0073;
 
 impl Reason {
-    /// Classifies an exit. `timer_due` says whether the vCPU's deadline, set by SBI, has passed and
-    /// has not been acted on yet.
+    /// Classifies an exit. `timer_due`: the vCPU's deadline, set by SBI, has passed and has not
+    /// been handled yet.
     pub fn classify(trap: &Trap, config: &Config, timer_due: bool) -> Self {
         if trap.is_interrupt() {
             return match trap.code() {
@@ -250,8 +250,8 @@ impl Reason {
     }
 }
 
-/// Reasons that have neither device, CSR, call nor cause to be named by, by [`Reason::index`], with
-/// their keys in ledgers.
+/// Reasons without a device, CSR, call or cause in their name, by [`Reason::index`], with their
+/// keys in ledgers.
 pub(crate) const FIXED: [(Reason, &str); SBI] = [
     (Reason::TimerSet, "timer_set"),
     (Reason::TimerFire, "timer_fire"),

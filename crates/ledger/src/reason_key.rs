@@ -1,4 +1,4 @@
-//! The reason of an exit as a ledger names it.
+//! Names of exit reasons in ledgers.
 
 use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
@@ -14,10 +14,10 @@ use trapless_isa::csr;
 use crate::config::DeviceMap;
 use crate::reason::{FIXED, Reason, cause_name, extension_name};
 
-/// [`Reason`] with names instead of the indices that stand for them while a run is counted.
+/// [`Reason`] with names instead of the indices that are used during a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExitReason {
-    /// One of those that need no name: all but the ones below.
+    /// A reason without a name in it: all but the ones below.
     Fixed(Reason),
     /// Access to an emulated device.
     Mmio {
@@ -49,8 +49,8 @@ impl fmt::Display for ExitReason {
     }
 }
 
-/// Key of a reason in ledgers, for instance `mmio.uart.write`: a class, then after a dot what tells
-/// its members apart. It orders as the text and can be looked up by it.
+/// Key of a reason in ledgers, for instance `mmio.uart.write`: a class, and after a dot its member.
+/// It is ordered by the text and can be looked up by it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReasonKey {
     text: String,
@@ -58,7 +58,7 @@ pub struct ReasonKey {
 }
 
 impl ReasonKey {
-    /// What it means.
+    /// The reason.
     pub fn reason(&self) -> &ExitReason {
         &self.reason
     }
@@ -110,7 +110,7 @@ impl FromStr for ReasonKey {
             Some((reason, _)) => Some(ExitReason::Fixed(*reason)),
             None => text.split_once('.').and_then(named),
         };
-        let reason = reason.ok_or_else(|| format!("{text:?} is no reason of an exit"))?;
+        let reason = reason.ok_or_else(|| format!("{text:?} is not a reason of an exit"))?;
         Ok(Self::from(reason))
     }
 }

@@ -1,6 +1,6 @@
-//! How long a machine with 4 GiB takes to go on from a checkpoint in a file: building it and taking
-//! over the state. As many pages are in use as when a host has started a guest, and half of them
-//! have the content of another one.
+//! Measures how long a machine with 4 GiB takes to resume from a checkpoint in a file: building it
+//! and restoring the state. As many pages are in use as when a host has started a guest, and half
+//! of them are duplicates.
 //!
 //! ```text
 //! cargo run --release -p trapless-machine --example restore [MEBIBYTES IN USE] [TIMES]

@@ -1,4 +1,4 @@
-//! From a configuration and a payload to a machine that is about to boot.
+//! Builds machines from a configuration and a payload.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Machine {
     /// A machine that is about to boot `payload`.
     ///
     /// # Errors
-    /// A sentence about the configuration or the file that cannot be used.
+    /// If the configuration or a file cannot be used.
     pub fn boot(
         config: MachineConfig,
         payload: &Payload,
@@ -210,8 +210,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// What kernels in M-mode find on QEMU's `virt` after reset: hardware updates A and D bits of
-    /// page tables if it can. Firmware sets `menvcfg` itself.
+    /// Sets `menvcfg` for kernels in M-mode as QEMU's `virt` does at reset: hardware updates of A
+    /// and D bits of page tables if Svadu is present. Firmware sets `menvcfg` itself.
     fn stand_in_for_firmware(&mut self) {
         for hart in 0..self.config.harts {
             self.poke_csr(hart, csr::MENVCFG, csr::envcfg::ADUE);

@@ -1,4 +1,4 @@
-//! What a user did wrong, as one sentence.
+//! Errors of users, as one sentence.
 
 use std::path::Path;
 

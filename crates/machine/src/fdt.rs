@@ -1,4 +1,4 @@
-//! The device tree of a machine, in the form QEMU's `virt` machine and the Linux bindings have.
+//! The device tree of a machine, as for QEMU's `virt` machine and by the Linux bindings.
 
 use trapless_devices::virtio::rng::{Entropy, SeededEntropy};
 use trapless_hart::CACHE_BLOCK;
@@ -22,7 +22,7 @@ const FINISHER: u32 = 0x200;
 /// Builds the device tree, with a PCI host if that is somewhere.
 ///
 /// # Errors
-/// Passes on errors of the writer.
+/// Those of the writer.
 pub fn build(
     config: &MachineConfig,
     interrupts: &dyn InterruptArchitecture,
@@ -92,10 +92,10 @@ fn chosen(
         fdt.property_u64("linux,initrd-start", start)?;
         fdt.property_u64("linux,initrd-end", end)?;
     }
-    // Makes the kernel's random numbers ready at once, and the same in each run. There is no
-    // kaslr-seed: the same addresses in each run are worth more here than unpredictable ones.
+    // Seeds the kernel's random numbers at once, and equally in each run. There is no kaslr-seed:
+    // addresses are to be the same in each run.
     let mut seed = [0; 64];
-    // Its numbers never run out.
+    // This source of random numbers never fails.
     let _ = SeededEntropy::new(config.seed).fill(&mut seed);
     fdt.property("rng-seed", &seed)?;
     fdt.end_node(node)

@@ -7,12 +7,12 @@ use vm_memory::{Bytes, GuestAddress};
 use crate::error::Error;
 use crate::machine::Machine;
 
-/// Largest signature of a program, in bytes; those of riscv-arch-test have some KiB.
+/// Maximum size of a program's signature, in bytes; those of riscv-arch-test have some KiB.
 const MAX_SIGNATURE: u64 = 16 << 20;
 
 impl Machine {
-    /// Physical memory: reads what RAM and ROM hold, without touching devices. Returns how many
-    /// bytes there are from `addr` on, at most `data.len()`.
+    /// Reads physical memory, RAM and ROM, without accesses to devices. Returns how many bytes
+    /// there are from `addr` on, at most `data.len()`.
     pub fn read_physical(&mut self, addr: u64, data: &mut [u8]) -> usize {
         if let Some(rom) = self.bus.rom_at(addr) {
             let len = rom.len().min(data.len());
@@ -31,7 +31,7 @@ impl Machine {
         }
     }
 
-    /// State of the interrupt architecture at this time, for people, and of the doorbells of the
+    /// Description of the present state of the interrupt architecture, and of the doorbells of the
     /// guests that harts run.
     #[must_use]
     pub fn interrupt_state(&self) -> Vec<InterruptRow> {
@@ -72,7 +72,7 @@ impl Machine {
     /// The signature of a riscv-arch-test program: the bytes between its two symbols.
     ///
     /// # Errors
-    /// A sentence, if the program has no usable signature.
+    /// If the program has no usable signature.
     pub fn signature(&self) -> Result<Vec<u8>, Error> {
         let fail = |text: &str| Error::Invalid(text.into());
         let (Some(begin), Some(end)) = (self.symbols.begin_signature, self.symbols.end_signature)

@@ -1,4 +1,4 @@
-//! Harts, bus, controllers, devices and clock put together.
+//! A whole machine: harts, bus, interrupt architecture, devices and clock.
 //!
 //! ```no_run
 //! use trapless_machine::{Content, Limits, Machine, MachineConfig, Payload, Peripherals};
@@ -21,17 +21,17 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `config` | what a machine is: [`preset`] and its options, [`machines`] by name, out of files as well, interrupt architectures from outside the project (`own`), the cost model ([`cost`]), ISA strings of users |
+//! | `config` | configurations: [`preset`] and its options, [`machines`] by name, also from files, interrupt architectures from outside the project (`own`), the cost model ([`cost`]), ISA strings |
 //! | [`fdt`] | the machine's own device tree |
 //! | [`boot`] | loading kernels, firmware, ELF programs, device trees |
-//! | `construct` | from a configuration to a [`Machine`] |
-//! | `machine`, `inspect`, `statistics` | what is in a machine, looking at it from outside, what the engines did |
-//! | `bus` | what a hart sees beyond RAM: the [`map`], what answers an address and raises wires, devices (`peripherals`, [`htif`]), the interrupt architecture and what it may access (`interrupts`, `protection`), interrupts between harts that arrive in time (`feed`) |
-//! | `drive` | whose turn it is (`schedule`), when a run ends (`progress`), [`lockstep`] with an interpreted twin, the clock |
-//! | `time` | a whole machine in a file ([`checkpoint`]), where it was and how it gets there again ([`history`]), one moment to which it goes back often, input with the times of its arrival, what nobody hears twice |
-//! | `outside`, `shared` | what comes from outside; a sink that its owner reads while the machine feeds it |
+//! | `construct` | builds a [`Machine`] from a configuration |
+//! | `machine`, `inspect`, `statistics` | the machine, access to its state from outside, counters of the engines |
+//! | `bus` | everything a hart accesses besides RAM: the memory [`map`], address decoding and interrupt wires, devices (`peripherals`, [`htif`]), the interrupt architecture and the memory it may access (`interrupts`, `protection`), timing of interrupts between harts (`feed`) |
+//! | `drive` | scheduling of harts (`schedule`), limits and outcomes of runs (`progress`), [`lockstep`] with an interpreted twin, the clock |
+//! | `time` | files of a machine's state ([`checkpoint`]), snapshots for running backwards ([`history`]), one point that is restored often (`moment`), input with its times, suppression of events and output during re-execution (`past`) |
+//! | `outside`, `shared` | input from outside; an event sink shared with its owner |
 //! | [`log`] | text logs of instructions, CSRs and the interrupt architecture |
-//! | `error` | what a user did wrong, as one sentence |
+//! | `error` | errors of users, as one sentence |
 
 pub mod boot;
 mod bus;

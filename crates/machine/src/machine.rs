@@ -17,7 +17,7 @@ use crate::drive::progress::Progress;
 use crate::outside::{Frames, Input};
 use crate::time::input::{Arrival, Inputs};
 
-/// A machine with everything in it.
+/// A machine.
 pub struct Machine {
     pub(crate) config: MachineConfig,
     pub(crate) harts: Vec<Hart>,
@@ -33,8 +33,8 @@ pub struct Machine {
     pub(crate) frames: Frames,
     /// Device that frames go to.
     pub(crate) cable_slot: Option<usize>,
-    /// What runs along and must do the same. A twin is a machine, too: `lockstep` and this file are
-    /// two halves of one thing.
+    /// The twin that runs in lock-step, if any. It is a machine, too, so this module and `lockstep`
+    /// depend on each other.
     pub(crate) twin: Option<Box<Twin>>,
     pub(crate) symbols: Symbols,
     pub(crate) placement: Placement,
@@ -42,7 +42,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What the machine is.
+    /// The machine's configuration.
     #[must_use]
     pub fn config(&self) -> &MachineConfig {
         &self.config
@@ -111,7 +111,7 @@ impl Machine {
         self.harts.iter().map(Hart::hfences).sum()
     }
 
-    /// Adds a receiver of events. Several receive in the order in which they were added.
+    /// Adds an event sink. Several sinks are called in the order in which they were added.
     pub fn add_sink(&mut self, sink: Box<dyn Sink + Send>) {
         self.bus.sums &= sink.sums_timer_sets();
         self.bus.sinks.push(sink);
@@ -131,7 +131,7 @@ impl Machine {
     }
 
     /// Console input that arrives at virtual time `at` (cycles), or as soon as possible if that is
-    /// past: between rounds, and not while the machine goes through its
+    /// past: between rounds, and not while the machine re-executes its
     /// [`history`](crate::time::history).
     pub fn input(&mut self, at: u64, bytes: &[u8]) {
         self.bring(at, Input::Console(bytes.into()));
@@ -148,21 +148,20 @@ impl Machine {
         }
     }
 
-    /// The input that came since the last call, for a record. To be called first before the first
+    /// The input since the last call, for a record. To be called first before the first
     /// instruction.
     pub fn take_record(&mut self) -> Vec<Arrival> {
         self.input.news()
     }
 
-    /// Whether something of [`replay_input`](Self::replay_input) has not come yet: an idle machine
-    /// goes on until it comes.
+    /// Whether input of [`replay_input`](Self::replay_input) has not arrived yet: an idle machine
+    /// runs until it does.
     #[must_use]
     pub fn expects_input(&self) -> bool {
         self.input.expected()
     }
 
-    /// Lets come what came in another run of this machine. To be called before the first
-    /// instruction.
+    /// Replays the input of another run of this machine. To be called before the first instruction.
     pub fn replay_input(&mut self, record: Vec<Arrival>) {
         self.input.replay(record);
     }

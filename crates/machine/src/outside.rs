@@ -1,5 +1,5 @@
-//! What comes into a machine from outside, each at its virtual time. The same machine with the same
-//! input does the same, so who keeps a record of it can repeat the run.
+//! Input of a machine from outside, each at its virtual time. The same machine with the same input
+//! does the same, so a record of the input replays the run.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 use trapless_devices::virtio::net::NetBackend;
 use trapless_devices::{StateError, StateReader, StateWriter};
 
-/// Something from outside.
+/// Input from outside.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Input {
-    /// Somebody types this on the console.
+    /// Bytes typed on the console.
     Console(Vec<u8>),
-    /// A frame comes through the network cable ([`Peripherals::plug_cable`]).
+    /// A frame from the network ([`Peripherals::plug_cable`]).
     ///
     /// [`Peripherals::plug_cable`]: crate::Peripherals::plug_cable
     Frame(Vec<u8>),
-    /// Nothing, but time does not jump over it while all harts wait: whoever waits for something
-    /// from outside looks then.
+    /// No input, but a time that is not skipped while all harts wait: sources of input are polled
+    /// then.
     Tick,
 }
 
-/// Takes the frames that a guest sends out of its machine.
+/// Callback for frames that a guest sends to the outside.
 pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
 
-/// Frames beyond this many that no driver takes are dropped, as a switch does.
+/// Maximum number of queued frames; further ones are dropped, as a switch does.
 const MAX_FRAMES: usize = 1024;
-/// Longest frame in bytes.
+/// Maximum length of a frame in bytes.
 const MAX_FRAME: usize = 1 << 16;
 
-/// Frames that have come and wait for the driver.
+/// Received frames that are queued for the driver.
 #[derive(Clone, Default)]
 pub(crate) struct Frames(Arc<Mutex<VecDeque<Vec<u8>>>>);
 
 impl Frames {
-    /// A frame comes.
+    /// Queues a frame.
     pub fn push(&self, frame: Vec<u8>) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.len() < MAX_FRAMES {
@@ -70,9 +70,10 @@ impl Frames {
 pub(crate) const CONNECTED: &str =
     "it is connected to a network outside (--net user); leave that out";
 
-/// The machine's end of a cable that leads out of it.
+/// The machine's end of its network connection.
 pub(crate) struct Cable {
-    /// Where the guest's frames go. `None`: nobody takes them, and what comes is input of a record.
+    /// Receiver of the guest's frames. `None`: they are dropped, and incoming frames come from a
+    /// record.
     pub out: Option<Uplink>,
     pub frames: Frames,
 }

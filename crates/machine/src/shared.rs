@@ -1,11 +1,11 @@
-//! A sink that its owner can look at while the machine feeds it.
+//! An event sink shared between its owner and the machine.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use trapless_ledger::event::{Event, Sink};
 
-/// A sink with several handles: one goes to [`Machine::add_sink`](crate::Machine::add_sink), the
-/// other stays with whoever wants the result.
+/// A sink with several handles: one for [`Machine::add_sink`](crate::Machine::add_sink), the other
+/// for reading the result.
 #[derive(Default)]
 pub struct Shared<S>(Arc<Mutex<S>>);
 

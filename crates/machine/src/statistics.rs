@@ -1,11 +1,11 @@
-//! What the engines of a machine did.
+//! Counters of a machine's engines.
 
 use serde::Serialize;
 use trapless_hart::{CodeStatistics, HartStatistics, Meter};
 
 use crate::machine::Machine;
 
-/// Counts of a run. They depend on the engine, and no result depends on them.
+/// Counters of a run. They depend on the engine; results do not depend on them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
 pub struct EngineStatistics {
     /// Instructions retired by all harts.
@@ -28,7 +28,7 @@ impl EngineStatistics {
 }
 
 impl Machine {
-    /// What the engine has done since reset.
+    /// The counters since reset.
     #[must_use]
     pub fn engine_statistics(&self) -> EngineStatistics {
         let mut harts = HartStatistics::default();

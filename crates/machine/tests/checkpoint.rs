@@ -253,7 +253,7 @@ fn checkpoints_of_other_machines_are_refused() {
     let mut same = machine(ENGINES[0]);
     for wrong in [&b""[..], b"#!/bin/sh\n echo not a checkpoint\n"] {
         let error = same.restore(&mut &wrong[..]).unwrap_err().to_string();
-        assert!(error.contains("this is no checkpoint"), "{error}");
+        assert!(error.contains("this is not a checkpoint"), "{error}");
     }
     let mut newer = file.clone();
     newer[16] += 1;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each function of an [`Action`] is one atomic step of `arch/riscv/kvm/vcpu_boost.c` or
-//! `vcpu_boost_rt.c`. What the kernel's scheduler makes of it is a function of the state:
+//! `vcpu_boost_rt.c`. The decision of the kernel's scheduler is a function of the state:
 //! `State::real_time`.
 
 use stateright::{Model, Property};
@@ -18,13 +18,13 @@ use stateright::{Model, Property};
 pub enum Broken {
     /// The policy of the thread itself is changed, and changed back when the boost ends.
     OwnPolicy,
-    /// A boost begins without a look whether the thread is still in `KVM_RUN`.
+    /// A boost begins without a check that the thread is still in `KVM_RUN`.
     NeverClosed,
     /// The thread leaves `KVM_RUN` with the mutex.
     NoUnlock,
     /// The proxy is raised after the lock that orders begin and end has been given up.
     RaisedWithoutLock,
-    /// Whoever gets a hart does not look whether it has a boost.
+    /// A thread that gets a hart does not check whether it has a boost.
     NoLookAtLoad,
     /// A boost wakes its proxy only if that waits already.
     NotWoken,
@@ -32,7 +32,7 @@ pub enum Broken {
     NotIdle,
 }
 
-/// Where the thread of the vCPU is.
+/// State of the vCPU's thread.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Thread {
     /// In user space.
@@ -43,7 +43,7 @@ pub enum Thread {
     Closed,
     /// Before it unlocks.
     Unlock,
-    /// Before the scheduler is told that the vCPU has gone: the vCPU may still be preempted.
+    /// Before the scheduler is notified of the end of the vCPU: the vCPU may still be preempted.
     Put,
 }
 

@@ -1,4 +1,4 @@
-//! What the controller and the harts do: posts, lookups, attach, detach, reading the file again.
+//! Steps of the controller and the harts: posts, lookups, attach, detach, rereading the file.
 //!
 //! Each function is one atomic step of the specification.
 
@@ -37,7 +37,7 @@ impl Protocol {
         (0..self.config.harts).find(|&h| s.harts[usize::from(h)].slot == Some(target))
     }
 
-    /// Post step 1, and the access that carries on with the lookup.
+    /// Post step 1, and the access that continues with the lookup.
     pub(crate) fn post(&self, s: &mut State, target: u8, kind: Kind) {
         let vcpu = &s.vcpus[usize::from(target)];
         let source = kind == Kind::External;
@@ -63,7 +63,7 @@ impl Protocol {
         }
     }
 
-    /// The file is written; returns what follows.
+    /// Writes the file; returns the next stage.
     fn write_file(&self, s: &mut State, target: u8, kind: Kind) -> Stage {
         Self::write_pending(s, target, kind);
         if self.has(Mutation::OnBeforeLookup) {
@@ -73,7 +73,7 @@ impl Protocol {
         }
     }
 
-    /// Forgets what later steps do not use, so that states that behave alike are one.
+    /// Drops values that later steps do not use, so that equivalent states are identical.
     fn normalized(&self, access: Access) -> Access {
         let payload = self.has(Mutation::PokeWithPayload);
         match access.stage {
@@ -92,7 +92,7 @@ impl Protocol {
         }
     }
 
-    /// Next step of an access in flight; returns what is left of it.
+    /// Next step of an access in flight; returns the rest of it.
     pub(crate) fn advance(&self, s: &mut State, access: Access, from: u8) -> Access {
         let target = access.target;
         let stage = match access.stage {
@@ -222,7 +222,7 @@ impl Protocol {
     }
 
     /// The notification of an access goes to the queue of `hart`, which takes or refuses it;
-    /// returns what is left of the access. If all queues have refused, nobody is told.
+    /// returns the rest of the access. If all queues have refused, there is no notification.
     pub(crate) fn enqueue(&self, s: &mut State, hart: u8, access: Access) -> Option<Access> {
         let Stage::Queue(decision, closed) = access.stage else {
             return None;
@@ -268,14 +268,15 @@ impl Protocol {
         (note, std::mem::take(&mut hart.overflow))
     }
 
-    /// A hart reads the file of the vCPU in its slot; what rises at V=0 sets the latch in `hip`.
+    /// A hart reads the file of the vCPU in its slot; inputs that rise at V=0 set the latch in
+    /// `hip`.
     pub(crate) fn read_file(&self, s: &mut State, hart: u8) {
         if let Some(v) = s.harts[usize::from(hart)].slot {
             self.read_rest(s, hart, s.vcpus[usize::from(v)].soft);
         }
     }
 
-    /// The hart has read `CTL`, with this `SOFT`; it reads the other words and shows what they say.
+    /// The hart has read `CTL`, with this `SOFT`; it reads the other words and updates its inputs.
     fn read_rest(&self, s: &mut State, hart: u8, ssip: bool) {
         let hart = &mut s.harts[usize::from(hart)];
         let Some(slot) = hart.slot else { return };
@@ -353,7 +354,7 @@ impl Protocol {
     }
 
     /// The next step of a detach can be taken: its re-check, or that of the detach before, is
-    /// complete. (Pokes on their way need not be waited for: they carry nothing.)
+    /// complete. (Pokes in flight need not be waited for: they carry no data.)
     pub(crate) fn detach_ready(s: &State, hart: u8, step: u8) -> bool {
         step == 1 || s.rechecks[usize::from(hart)].stage == Stage::Free
     }

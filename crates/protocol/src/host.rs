@@ -1,5 +1,4 @@
-//! What host software does: the scheduler, the blocking path of KVM, interrupt handlers,
-//! hot-unplug.
+//! Steps of host software: the scheduler, the blocking path of KVM, interrupt handlers, hot-unplug.
 
 use crate::config::{Mutation, OnRules};
 use crate::model::Protocol;
@@ -20,11 +19,11 @@ impl Protocol {
         s.vcpus[usize::from(v)].thread = Thread::Running;
         let hart = &mut s.harts[usize::from(h)];
         hart.thread = Some(v);
-        // Nobody can tell when the decision was taken: one step with the first of the attach.
+        // The time of the decision is not observable: one step with the first of the attach.
         self.attach(s, h, 1);
     }
 
-    /// The thread on `hart` goes on at `pc`.
+    /// The thread on `hart` continues at `pc`.
     pub(crate) fn go_on(&self, s: &mut State, hart: u8, pc: Pc) {
         let hart = &mut s.harts[usize::from(hart)];
         hart.pc = pc;
@@ -38,7 +37,7 @@ impl Protocol {
         }
     }
 
-    /// The scheduler takes a thread off its hart that could go on running.
+    /// The scheduler preempts a thread that could continue to run.
     pub(crate) fn preempt(&self, s: &mut State, hart: u8) {
         let slot = &mut s.harts[usize::from(hart)];
         let vcpu = &mut s.vcpus[usize::from(slot.thread.expect("a thread is here"))];
@@ -143,7 +142,7 @@ impl Protocol {
                 if note.wake || (blocking(note.vcpu) && !self.has(Mutation::HandlerTrustsKind)) {
                     self.first_of_handler(note)
                 } else {
-                    // The scheduler is told to prefer the vCPU, which is no matter here.
+                    // The scheduler would prefer the vCPU, which is not modelled.
                     Handler::None
                 }
             }
@@ -165,7 +164,7 @@ impl Protocol {
         }
     }
 
-    /// A hart goes off line, or falls asleep: its queue is closed, and counted as open no more.
+    /// A hart goes off line, or falls asleep: its queue is closed, and no longer counted as open.
     pub(crate) fn close(&self, s: &mut State, h: u8) {
         s.harts[usize::from(h)].pc = Pc::Draining;
         if !self.has(Mutation::SleepNotCounted) {
@@ -179,7 +178,8 @@ impl Protocol {
         self.has(Mutation::OpenWithoutSync) || !s.accesses().any(|access| refused(access.stage))
     }
 
-    /// The queue is counted as open. If it is the only one, posts may have told nobody.
+    /// The queue is counted as open. If it is the only one, posts may have been without a
+    /// notification.
     fn count(&self, s: &mut State, h: u8) {
         s.harts[usize::from(h)].pc = Pc::Idle;
         if self.has(Mutation::SleepNotCounted) {

@@ -2,7 +2,7 @@
 //!
 //! Harts, vCPUs, accesses in flight and the host's blocking path are modelled step by step; the
 //! checker visits every state that any interleaving of these steps can reach. `docs/protocol.md`
-//! says what is modelled, what is not, and what came out.
+//! describes what is modelled, what is not, and the results.
 //!
 //! ```text
 //! environment (model.rs)   post, trap, WFI, preempt, return to user space, unplug: whenever they can

@@ -1,7 +1,7 @@
 //! Host and hardware come to rest: no endless chain of actions without the environment.
 //!
-//! Together with the property "nothing stuck" this is eventual delivery: once nobody sends or
-//! preempts any more, every schedule ends, and where it ends every post has been taken. The
+//! Together with the property "nothing stuck" this is eventual delivery: once nothing is sent or
+//! preempted any more, every schedule ends, and where it ends every post has been taken. The
 //! checker's own "eventually" properties are not used: they are not sound for graphs with joins and
 //! cycles.
 
@@ -124,7 +124,7 @@ fn example(
     loop {
         if let Some(start) = chain.iter().position(|(seen, _)| *seen == state) {
             let around = chain.split_off(start);
-            // What leads from the stem to the cycle belongs to the stem.
+            // The part that leads from the stem to the cycle belongs to the stem.
             if !chain.is_empty() {
                 stem.pop();
                 stem.append(&mut chain);

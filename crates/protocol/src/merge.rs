@@ -1,11 +1,11 @@
-//! Steps taken as one because nobody else can see what is between them.
+//! Steps merged into one because the states between them cannot be observed.
 //!
 //! * Fetching a notification and clearing `ON`: until `ON` is cleared a post is silent, as it is
 //!   before the fetch. (Not if a queue can overflow: the fetch makes room.)
 //! * Taking the latch of `hip` and waking the thread on the hart: both concern this hart only.
 //! * The end of a detach's re-check and the switch away from the thread.
-//! * A latch set while the thread is in `KVM_RUN` but not about to block: its handler finds nobody
-//!   to wake, and entering the guest clears it.
+//! * A latch set while the thread is in `KVM_RUN` but not about to block: its handler finds no
+//!   thread to wake, and entering the guest clears it.
 //! * Preemption between WFI and looking at the file is not offered: it is like preemption before
 //!   WFI.
 //!
@@ -15,7 +15,7 @@ use crate::model::Protocol;
 use crate::state::{Handler, Pc, State};
 
 impl Protocol {
-    /// Takes the steps that follow at once.
+    /// Executes the following steps that are merged.
     pub(crate) fn merge(&self, s: &mut State) {
         for h in 0..self.config.harts {
             let hart = &s.harts[usize::from(h)];

@@ -1,4 +1,4 @@
-//! The model: its actions, which of them a host at rest still takes, and what they do.
+//! The model: its actions, which of them make progress without the environment, and their effects.
 
 use std::sync::atomic::AtomicBool;
 
@@ -67,9 +67,9 @@ const PROPERTIES: usize = 9;
 
 /// The delivery protocol, a [`Model`](stateright::Model).
 pub struct Protocol {
-    /// What is modelled.
+    /// The configuration.
     pub config: Config,
-    /// The checker has been told of a counterexample of this property: the first is the shortest.
+    /// Whether a counterexample of this property was reported: the first is the shortest.
     pub(crate) reported: [AtomicBool; PROPERTIES],
 }
 
@@ -108,8 +108,8 @@ impl Protocol {
         s
     }
 
-    /// Actions that go on without anybody's will: hardware steps, and what host and guest do when
-    /// no new interrupt is sent and no thread is preempted.
+    /// Actions without the environment: hardware steps, and steps of host and guest when no new
+    /// interrupt is sent and no thread is preempted.
     pub fn progress(&self, s: &State, out: &mut Vec<Action>) {
         self.accesses(s, out);
         out.extend(
@@ -118,7 +118,7 @@ impl Protocol {
                 .map(Action::Scan),
         );
         if self.harts(s).all(|hart| hart.pc == Pc::Offline) {
-            // Somebody wakes up some time.
+            // Sleeping harts wake up eventually.
             out.extend((0..self.config.harts).map(Action::Plug));
         }
         for h in 0..self.config.harts {
@@ -170,7 +170,7 @@ impl Protocol {
         for (i, access) in s.posts.iter().enumerate() {
             match access.stage {
                 Stage::Free => {}
-                // Alike accesses lead to the same state.
+                // Equivalent accesses lead to the same state.
                 _ if i > 0 && s.posts[i - 1] == *access => {}
                 Stage::Queue(decision, closed) => {
                     out.extend(
@@ -222,8 +222,8 @@ impl Protocol {
         }
     }
 
-    /// A WFI now would find nothing. (While something is on its way a guest may execute WFI again
-    /// and again, or not; it need not.)
+    /// A WFI now would find nothing. (While an access is in flight a guest may repeat WFI, but need
+    /// not.)
     fn waits_in_vain(s: &State, h: u8) -> bool {
         let hart = &s.harts[usize::from(h)];
         let empty = |v: u8| !s.vcpus[usize::from(v)].deliverable();

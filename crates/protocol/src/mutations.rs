@@ -1,4 +1,4 @@
-//! Broken rules: the model in which each shows, and what must come of it.
+//! Broken rules: the model in which each is detected, and the properties that must fail.
 
 use crate::config::Mutation::{self, *};
 use crate::config::{Config, Features, Mutations, OnRules};
@@ -12,12 +12,12 @@ use crate::properties::{
 pub struct Case {
     /// Name on the command line.
     pub name: &'static str,
-    /// What is broken.
+    /// The mutation.
     pub mutation: Mutation,
     /// Harts and vCPUs that suffice.
     pub size: (u8, u8),
-    /// Properties that must fail under the rules `Draft`; none: all hold, another rule makes up for
-    /// it.
+    /// Properties that must fail under the rules `Draft`; none: all hold, because another rule
+    /// compensates for it.
     pub draft: &'static [&'static str],
     /// The same under the rules `Strict`.
     pub strict: &'static [&'static str],
@@ -144,7 +144,7 @@ impl Case {
         Self::ALL.iter().find(|case| case.name == name)
     }
 
-    /// The model in which it is looked for, every step on its own.
+    /// The model in which it is checked, without merged steps.
     pub fn config(&self, rules: OnRules) -> Config {
         let (harts, vcpus) = self.size;
         let features = Features {

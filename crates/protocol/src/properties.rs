@@ -1,4 +1,5 @@
-//! What must hold in every state, and what must be reachable for the check to mean anything.
+//! Properties that must hold in every state, and states that must be reachable for the check to be
+//! meaningful.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,19 +9,19 @@ use crate::config::{Config, OnRules};
 use crate::model::Protocol;
 use crate::state::{Fault, Handler, RunState, Scan, Stage, State, Thread};
 
-/// A sleeping vCPU whose guest would take something: its wake-up is under way.
+/// The wake-up of a sleeping vCPU whose guest would take an interrupt is in progress.
 pub const NO_LOST_WAKEUP: &str = "no lost wake-up";
-/// A loaded vCPU's hart shows what the file holds, unless the poke is under way.
+/// The inputs of a loaded vCPU's hart agree with the file, unless a poke is in flight.
 pub const NO_MISSED_DELIVERY: &str = "no missed delivery";
-/// Nobody takes an interrupt posted to another vCPU.
+/// No vCPU takes an interrupt posted to another one.
 pub const NO_WRONG_TARGET: &str = "no wrong target";
-/// Nobody takes an interrupt twice.
+/// No interrupt is taken twice.
 pub const NO_DUPLICATE: &str = "no duplicate";
 /// At most one notification per vCPU in all queues and handlers; `ON` is set only for that one.
 /// Promised by the rules `Strict` as long as no queue overflows.
 pub const BOUNDED: &str = "bounded notifications";
-/// However much is sent, the host is told of a vCPU at most once between two attaches. Promised by
-/// the rules `Strict`.
+/// However much is sent, the host is notified of a vCPU at most once between two attaches. Promised
+/// by the rules `Strict`.
 pub const TOLD_ONCE: &str = "told once per detach";
 /// The work after an overflow takes only vCPUs of which a notification is outstanding. Promised by
 /// the rules `Strict`.
@@ -29,8 +30,8 @@ pub const RESTRAINT: &str = "overflows disturb nobody else";
 pub const ONE_HART: &str = "at most one hart per vCPU";
 /// If nothing is left to do, nothing is left to deliver.
 pub const NOTHING_STUCK: &str = "nothing stuck";
-/// Checked by the search for runs without end: host and hardware come to rest once nobody sends or
-/// preempts.
+/// Checked by the search for runs without end: host and hardware come to rest once nothing is sent
+/// or preempted.
 pub const COMES_TO_REST: &str = "comes to rest";
 
 fn no_lost_wakeup(m: &Protocol, s: &State) -> bool {
@@ -45,8 +46,8 @@ fn no_lost_wakeup(m: &Protocol, s: &State) -> bool {
         })
 }
 
-/// Something in flight will look at this vCPU. (While no queue is counted as open, whoever opens
-/// one will look at all with `ON`.)
+/// Whether a step in flight will check this vCPU. (While no queue is counted as open, opening one
+/// checks all vCPUs with `ON`.)
 fn wake_under_way(s: &State, v: u8) -> bool {
     s.accesses().any(|access| access.target == v)
         || s.vcpus[usize::from(v)].scan != Scan::Done
@@ -170,7 +171,7 @@ pub(crate) fn all(config: &Config) -> Vec<Property<Protocol>> {
         }));
     }
     // The scan after an overflow, or after the first opening, clears the `ON` of entries that are
-    // still queued or on their way.
+    // still queued or in flight.
     let scans = config.queue < config.vcpus || config.features.sleep;
     if (config.rules == OnRules::Strict && !scans) || config.check_bound {
         all.push(Property::always(BOUNDED, |m, s: &State| {

@@ -19,8 +19,7 @@ pub enum Broken {
     MarkFirst,
     /// The work signals before it takes the bit.
     SignalFirst,
-    /// What is done after an overflow, or after the first queue has been opened, leaves resamples
-    /// out.
+    /// The scan after an overflow, or after the first queue has been opened, leaves resamples out.
     OverflowForgotten,
     /// SYNC does not wait for the work that has taken the bit and not signalled yet.
     SyncWithoutFlush,
@@ -30,7 +29,7 @@ pub enum Broken {
     SyncWithoutController,
 }
 
-/// What the guest does about the source.
+/// State of the guest's handling of the source.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Guest {
     Idle,
@@ -251,7 +250,7 @@ impl Resample {
                     return None;
                 }
                 s.syncs -= 1;
-                // The guest has been stopped: what it has begun counts.
+                // The guest has been stopped: operations that it has begun count.
                 s.due = s.unsignalled || matches!(s.guest, Guest::Lower | Guest::Mark);
                 Sync::Controller
             }

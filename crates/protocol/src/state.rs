@@ -1,6 +1,6 @@
 //! State of the model: harts, vCPUs and accesses in flight.
 
-/// Most harts, vCPUs and posts in flight the arrays below can hold.
+/// Maximum number of harts, vCPUs and posts in flight.
 pub const MAX: usize = 3;
 
 /// Kind of interrupt.
@@ -16,7 +16,7 @@ pub enum Kind {
 /// `CTL.STATE` of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum RunState {
-    /// Not scheduled; nobody is notified.
+    /// Not scheduled; no notification.
     #[default]
     Stopped,
     /// Could run but does not; the sender's hart is notified.
@@ -27,7 +27,7 @@ pub enum RunState {
     Loaded,
 }
 
-/// Where the thread of a vCPU is, as the host's scheduler sees it.
+/// State of a vCPU's thread in the host's scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum Thread {
     /// On the run queue, on no hart.
@@ -42,8 +42,7 @@ pub enum Thread {
     Asleep,
 }
 
-/// What the hart is doing: the program counter of the vCPU thread on it, or of the host without
-/// one.
+/// State of the hart: the program counter of the vCPU thread on it, or of the host without one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum Pc {
     /// No vCPU thread here.
@@ -114,7 +113,7 @@ pub struct Hart {
     pub tainted: bool,
     /// `hip.VSSIP` or `hip.VSEIP`: one arrived at V=0.
     pub latch: bool,
-    /// What the hart does.
+    /// State of the hart.
     pub pc: Pc,
     /// vCPU whose thread is on the hart.
     pub thread: Option<u8>,
@@ -160,7 +159,7 @@ impl Hart {
     }
 }
 
-/// What the work that an overflow has queued still does for a vCPU.
+/// Remaining work for a vCPU after an overflow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum Scan {
     /// Nothing.
@@ -170,11 +169,11 @@ pub enum Scan {
     Clear,
     /// Wake it.
     Wake,
-    /// Wake it, then look again: there has been another reason meanwhile.
+    /// Wake it, then check again: it was requested again meanwhile.
     WakeAndRepeat,
 }
 
-/// One vCPU: its file, its thread, and what the properties need to know.
+/// One vCPU: its file, its thread, and state for the properties.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Vcpu {
     /// File: `CTL.SOFT`.
@@ -205,7 +204,7 @@ pub struct Vcpu {
     pub woken: bool,
     /// Work after an overflow, or after the first queue has been opened.
     pub scan: Scan,
-    /// Where the thread goes on after the next attach.
+    /// Where the thread continues after the next attach.
     pub resume: Pc,
     /// A notification was decided on since the vCPU was detached, and its state asks for them still
     /// (ghost).
@@ -217,17 +216,17 @@ pub struct Vcpu {
 }
 
 impl Vcpu {
-    /// The file holds something that interrupts a guest with open `vsie`.
+    /// Whether the file would interrupt a guest with open `vsie`.
     pub fn deliverable(&self) -> bool {
         self.soft || self.seip()
     }
 
-    /// The guest would take something (`kvm_riscv_vcpu_has_interrupts`).
+    /// Whether the guest would take an interrupt (`kvm_riscv_vcpu_has_interrupts`).
     pub fn has_interrupts(&self) -> bool {
         (self.soft && !self.masked) || self.seip()
     }
 
-    /// What `vsip.SEIP` shows while loaded.
+    /// Value of `vsip.SEIP` while loaded.
     pub fn seip(&self) -> bool {
         self.external && self.enabled && !self.raised && !self.weak
     }
@@ -249,7 +248,7 @@ pub enum Stage {
     EarlyOn,
     /// Compare with all slots; with `OnBeforeLookup`, this notification was decided on before.
     Lookup(Option<Decision>),
-    /// Tell this hart to read its file again.
+    /// Make this hart reread its file.
     Poke(u8),
     /// This hart has read `CTL` (with this `SOFT`); before it reads the other words.
     PokeRest(u8, bool),
@@ -280,27 +279,27 @@ pub enum Decision {
 /// Access in flight: a post, step 3 of a detach, or an EVAL of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Access {
-    /// What comes next.
+    /// Next stage.
     pub stage: Stage,
     /// vCPU it is for.
     pub target: u8,
-    /// What was posted, as long as it matters; `None` for a re-check, or if it matters no more.
+    /// The posted interrupt; `None` for a re-check, or if it does not matter any more.
     pub kind: Option<Kind>,
-    /// What has been read already says that the source is not deliverable.
+    /// Whether words read so far show that the source is not deliverable.
     pub silent: bool,
 }
 
-/// What a guest or the host has observed that it must not.
+/// A forbidden observation of a guest or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum Fault {
     /// Nothing.
     #[default]
     None,
-    /// It took an interrupt that nobody posted since the last one it took.
+    /// It took an interrupt that was not posted since the last one it took.
     Duplicate,
     /// It took an interrupt posted to another vCPU.
     WrongTarget,
-    /// The host was told a second time of a vCPU that has not been attached in between.
+    /// The host was notified twice of a vCPU that was not attached in between.
     ToldTwice,
     /// The work after an overflow took a vCPU of which no notification was outstanding.
     Disturbed,
@@ -334,7 +333,7 @@ impl State {
             .filter(|access| access.stage != Stage::Free)
     }
 
-    /// A hart reads its file word by word at this moment.
+    /// Whether a hart is reading its file word by word.
     pub fn being_read(&self, hart: u8) -> bool {
         let reads = |access: &Access| matches!(access.stage, Stage::PokeRest(h, _) if h == hart);
         self.accesses().any(reads)

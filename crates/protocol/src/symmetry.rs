@@ -1,4 +1,4 @@
-//! One state for all that differ only in how harts and vCPUs are numbered.
+//! A representative of all states that differ only in the numbering of harts and vCPUs.
 //!
 //! Sound because no rule compares numbers: where the preferred queue is closed, any other will do
 //! (DEL-11).
@@ -26,7 +26,7 @@ fn permutations(n: u8) -> &'static [Permutation] {
     }
 }
 
-/// The least of all states that `s` becomes by renumbering.
+/// The smallest of all states that result from renumbering `s`.
 pub(crate) fn representative(config: &Config, s: &State) -> State {
     let mut least: Option<State> = None;
     for harts in permutations(config.harts) {

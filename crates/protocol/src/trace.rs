@@ -1,4 +1,4 @@
-//! Paths in words.
+//! Text of paths.
 
 use std::fmt::Write;
 
@@ -199,7 +199,7 @@ fn describe(broken: Mutations, s: &State, action: Action) -> String {
     }
 }
 
-/// What a step of an attach does, in the order that the rules, or a mutation, give.
+/// Description of a step of an attach, in the order of the rules, or of a mutation.
 fn attach(broken: Mutations, step: u8) -> &'static str {
     let early = broken.has(Mutation::AttachReadsFirst);
     match (step, early) {

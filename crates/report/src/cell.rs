@@ -1,4 +1,4 @@
-//! Figures of columns as text: median, interval, and from which columns no difference is shown.
+//! Figures of columns as text: median, interval, and the columns from which no difference is shown.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::statistics::{Difference, Sample};
 /// Follows a figure that is not shown to differ from the baseline's.
 pub const SAME: char = '≈';
 
-/// What stands for a figure that does not exist.
+/// Text in place of a figure that does not exist.
 pub const NONE: &str = "–";
 
 /// One figure of one column.
@@ -43,7 +43,7 @@ impl Cell {
 }
 
 impl From<String> for Cell {
-    /// Text that is no figure of several runs.
+    /// Text that is not a figure of several runs.
     fn from(text: String) -> Self {
         Self {
             median: text,
@@ -54,7 +54,7 @@ impl From<String> for Cell {
     }
 }
 
-/// As in a table whose baseline is the first column.
+/// The text in a table whose baseline is the first column.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.median)?;
@@ -88,7 +88,7 @@ pub fn cells(samples: &[Option<Sample>], text: impl Fn(f64) -> String) -> Vec<Ce
     samples.iter().enumerate().map(one).collect()
 }
 
-/// Whether it has to be said that no difference is shown: not where all values are the same.
+/// Whether to mark that no difference is shown: not where all values are the same.
 fn same(sample: &Sample, base: &Sample) -> bool {
     sample.difference(base) == Difference::NotShown && sample.interval() != base.interval()
 }

@@ -18,7 +18,7 @@ pub struct Run<'a> {
     pub file: &'a LedgerFile,
     /// Its workload phase.
     pub section: &'a Section,
-    /// What counts are divided by, for figures per 1 000.
+    /// Divisor of figures per 1 000.
     pub work: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Column<'a> {
 pub struct Comparison<'a> {
     /// Columns in the order of their first ledgers.
     pub columns: Vec<Column<'a>>,
-    /// Index of the column with which sentences compare the others.
+    /// Index of the baseline column, with which sentences compare the others.
     pub base: usize,
     /// Unit of [`Run::work`], plural.
     pub unit: String,
@@ -44,8 +44,8 @@ pub struct Comparison<'a> {
     pub reported: bool,
 }
 
-/// Ledgers by what is the same in all runs of a column. A seed that a column has already makes
-/// another one: the same run again is no further sample.
+/// Ledgers by what is the same in all runs of a column. A seed that a column has already starts
+/// another column: a repeated run is not a further sample.
 fn grouped(ledgers: &[LedgerFile]) -> Vec<Vec<&LedgerFile>> {
     let mut groups: Vec<(BTreeMap<String, String>, Vec<&LedgerFile>)> = Vec::new();
     for ledger in ledgers {
@@ -65,7 +65,7 @@ fn grouped(ledgers: &[LedgerFile]) -> Vec<Vec<&LedgerFile>> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Lays out `ledgers`: those that differ in the seed only share a column.
+    /// Groups `ledgers`: those that differ only in the seed share a column.
     pub fn new(ledgers: &'a [LedgerFile]) -> Self {
         let units: BTreeSet<_> = ledgers
             .iter()
@@ -177,7 +177,7 @@ fn interval_text(runs: usize, seeds: &str) -> String {
 }
 
 impl<'a> Column<'a> {
-    /// Any of the runs, for what is the same in all of them.
+    /// Any of the runs, for values that are the same in all of them.
     pub fn first(&self) -> &Run<'a> {
         &self.runs[0]
     }
@@ -278,7 +278,7 @@ impl Comparison<'_> {
         (label.to_string(), cells(&self.samples(value), text))
     }
 
-    /// Rows of the counters of a part, as their declarations say.
+    /// Rows of the counters of a part, by their declarations.
     pub(crate) fn counter_rows<T>(
         &self,
         counters: &[Counter<T>],
@@ -302,8 +302,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// How the figure of column `i` differs from the baseline's, in words to stand right behind
-    /// it: no figure is judged by another. Empty for the baseline, for single runs, and where all
+    /// How the figure of column `i` differs from the baseline's, as text to follow it directly:
+    /// each figure is judged by itself. Empty for the baseline, for single runs, and where all
     /// values are the same.
     pub(crate) fn judgement(&self, samples: &[Option<Sample>], i: usize) -> String {
         let of = |column: usize| samples.get(column).and_then(Option::as_ref);
@@ -322,7 +322,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// A figure of each column with what may be said of its difference: "110 exits on aia (−78 %)".
+    /// A figure of each column with its difference: "110 exits on aia (−78 %)".
     pub(crate) fn figure_parts(
         &self,
         samples: &[Option<Sample>],
@@ -353,7 +353,7 @@ pub(crate) fn per_thousand(n: u64, of: u64) -> f64 {
     }
 }
 
-/// What a hart does there.
+/// Description of a mode.
 pub fn mode_text(slot: Slot) -> &'static str {
     match slot {
         Slot::VU => "guest user (VU)",

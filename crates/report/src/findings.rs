@@ -1,4 +1,4 @@
-//! What a comparison found, in sentences.
+//! Findings of a comparison as sentences.
 
 use trapless_ledger::document::Exit;
 use trapless_ledger::reason::Reason;
@@ -16,7 +16,7 @@ use crate::statistics::Sample;
 pub struct Finding {
     /// The work.
     pub what: &'static str,
-    /// What the figures are divided by, in the plural.
+    /// Unit of the divisor, in the plural.
     pub unit: &'static str,
     /// Exits per 1 000; `None` in a column where the unit did not occur.
     pub exits: Vec<Option<Sample>>,
@@ -32,7 +32,7 @@ impl Finding {
 }
 
 impl Comparison<'_> {
-    /// What each kind of interrupt work cost in exits. Work that nobody did is left out.
+    /// Cost of each kind of interrupt work in exits. Work that does not occur is left out.
     pub fn findings(&self) -> Vec<Finding> {
         let asked = QUESTIONS.iter().filter(|question| self.any(question.done));
         let costs = asked.map(|question| {
@@ -134,7 +134,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Why single runs are not compared.
+/// Sentence for single runs, which are not compared.
 const ONE_RUN: &str = " One run of each does not say how much of a difference is chance: run \
                        several seeds.";
 
@@ -148,13 +148,13 @@ fn noun(figure: String, noun: &str) -> String {
 
 /// Work of the host for a guest.
 struct Question {
-    /// What it is.
+    /// Description of the work.
     what: &'static str,
-    /// Reasons of exits that doing it can cause.
+    /// Reasons of exits that it can cause.
     reasons: fn(&ExitReason) -> bool,
-    /// How often it was done.
+    /// How often it occurred.
     done: Count,
-    /// What the exits are divided by: interrupts of the class, or of all classes.
+    /// Divisor of the exits: interrupts of the class, or of all classes.
     per: (&'static str, Count),
 }
 

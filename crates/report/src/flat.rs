@@ -1,5 +1,5 @@
 //! Every figure of a run under a name, with rates by which runs can be compared: for programs that
-//! look at many runs, as sweeps do.
+//! evaluate many runs, such as sweeps.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ const AFTER: &str = "after";
 pub struct Part {
     /// Name of the phase; `total` for the whole run. A second phase of a name has a number.
     pub phase: String,
-    /// By name: those of [`Section::flatten`], and rates (`per_interrupt.`, `per_work.`) as reports
-    /// have them. The measured part also has what the workload measured (`measurement.NAME`) and
-    /// its `work`.
+    /// Figures by name: those of [`Section::flatten`], and the rates of reports (`per_interrupt.`,
+    /// `per_work.`). The measured part also has measurements of the workload (`measurement.NAME`)
+    /// and its `work`.
     pub counters: BTreeMap<String, f64>,
 }
 
@@ -30,7 +30,7 @@ pub fn parts(file: &LedgerFile) -> Vec<Part> {
     let work = file.run.work.as_ref().map_or(0, |work| work.count);
     let phase = start.map_or("total", |_| MEASURED);
     let mut measured = part(phase.to_string(), file.workload(), work);
-    measured.counters.extend(told(&file.run));
+    measured.counters.extend(measurements(&file.run));
     let mut parts = vec![measured];
     let later = start.map_or(&[][..], |start| &file.phases[start + 1..]);
     for phase in later.iter().take_while(|phase| phase.name != AFTER) {
@@ -43,8 +43,8 @@ pub fn parts(file: &LedgerFile) -> Vec<Part> {
     parts
 }
 
-/// What the workload said of itself.
-fn told(run: &RunInfo) -> BTreeMap<String, f64> {
+/// Measurements that the workload reported.
+fn measurements(run: &RunInfo) -> BTreeMap<String, f64> {
     let measured = run.measurements.iter();
     let measured = measured.map(|m| (format!("measurement.{}", m.name), m.value));
     let work = run.work.iter().filter(|work| work.count != 0);
@@ -104,7 +104,7 @@ mod tests {
 
     /// Promise: what a workload does one after the other is counted apart, by the names it gives.
     #[test]
-    fn phases_of_a_workload_are_told_apart() {
+    fn phases_of_a_workload_have_distinct_names() {
         let run = RunInfo {
             measurements: vec![Measurement {
                 name: "us".into(),

@@ -7,11 +7,11 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `compare`, `titles` | ledgers as columns, one for all runs that differ in the seed only |
-//! | `statistics` | what may be said of several runs |
-//! | `cell`, [`number`] | a figure as text, numbers for people |
-//! | `rows` | what a report says, a row of figures for each column: exits by reason, for each interrupt and by class of interrupts, latencies, threads of the host, moves of vCPUs ([`moves`]), [`phases`] |
-//! | `findings`, `verdict` | the same in sentences, and the one sentence about it |
+//! | `compare`, `titles` | ledgers as columns, one for all runs that differ only in the seed |
+//! | `statistics` | medians and intervals of several runs |
+//! | `cell`, [`number`] | figures and numbers as text |
+//! | `rows` | rows of a report with a figure for each column: exits by reason, for each interrupt and by class of interrupts, latencies, threads of the host, moves of vCPUs ([`moves`]), [`phases`] |
+//! | `findings`, `verdict` | the same as sentences, and a summary in one sentence |
 //! | `text`, `table` | the report for a terminal |
 //! | `html` | the report as a page |
 //! | `summary`, `flat` | the report as JSON; all figures of a run by name |

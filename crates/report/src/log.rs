@@ -1,4 +1,4 @@
-//! The log of traps: one line per event, for people and for `grep`. Format: `docs/tracing.md`.
+//! The log of traps: one line of text per event. Format: `docs/tracing.md`.
 
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ impl<W: Write> TrapLog<W> {
         Self { out, failed: None }
     }
 
-    /// Flushes and gives the writer back.
+    /// Flushes and returns the writer.
     ///
     /// # Errors
     /// The first write that failed.
@@ -38,7 +38,7 @@ impl<W: Write> TrapLog<W> {
 
 impl<W: Write> Sink for TrapLog<W> {
     fn record(&mut self, event: &Event) {
-        // Threads of the host are the ledger's subject, not traps.
+        // Switches of threads are counted by the ledger and not logged.
         if self.failed.is_none() && !matches!(event, Event::Switch(_)) {
             self.failed = writeln!(self.out, "{}", line(event)).err();
         }

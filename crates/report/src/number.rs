@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Numbers as text.
 
 /// Separates groups of three digits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ pub fn decimal(value: f64, space: Space) -> String {
 pub fn duration(cycles: u64, cycles_per_second: u64, space: Space) -> String {
     let seconds = cycles as f64 / cycles_per_second as f64;
     for (unit, scale) in [("s", 1.0), ("ms", 1e3), ("µs", 1e6)] {
-        // Not 1.0: what rounds to the next unit is shown in it.
+        // Not 1.0: a value that rounds to the next unit is shown in that unit.
         if seconds * scale >= 0.9995 {
             return format!("{} {unit}", decimal(seconds * scale, space));
         }
@@ -84,7 +84,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// "63 % fewer"; `f64::INFINITY`: than none.
+/// "63 % fewer"; `f64::INFINITY`: the base is 0.
 pub fn size(change: f64) -> String {
     let word = if change < 0.0 { "fewer" } else { "more" };
     if change.is_infinite() {

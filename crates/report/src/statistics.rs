@@ -1,22 +1,22 @@
 //! One figure of several runs: its median, an interval for it, and whether two of them differ.
 
-/// Least probability with which the interval of several runs has to contain the median, as far as
-/// there are enough of them: that of smallest and largest of five.
+/// Minimum probability with which the interval of several runs contains the median, if there are
+/// enough runs: that of the smallest and largest of five.
 const COVERAGE: f64 = 0.9375;
 
-/// The interval for the median that order statistics give: no assumption about the distribution
-/// but that runs are independent.
+/// The interval for the median by order statistics: the only assumption is that runs are
+/// independent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interval {
-    /// How many of the smallest and of the largest values it leaves out.
+    /// Number of smallest and of largest values outside the interval.
     pub outside: usize,
     /// Probability with which it contains the median of the distribution.
     pub coverage: f64,
 }
 
 impl Interval {
-    /// Of `runs` values: the narrowest that reaches 93.75 %, else from the smallest to the largest
-    /// (2 runs: 50 %, 3: 75 %, 4: 87.5 %).
+    /// The interval of `runs` values: the narrowest that reaches 93.75 %, else from the smallest to
+    /// the largest (2 runs: 50 %, 3: 75 %, 4: 87.5 %).
     pub fn of(runs: usize) -> Self {
         let mut coverages = coverages(runs).enumerate().take(runs.div_ceil(2).max(1));
         let widest = coverages.next().map_or(0.0, |(_, coverage)| coverage);
@@ -30,8 +30,8 @@ impl Interval {
 /// `outside` = 0, 1, ...: fewer than that many of `runs` values are on one side of it otherwise.
 fn coverages(runs: usize) -> impl Iterator<Item = f64> {
     // Probability of exactly `i` values below the median: binomial coefficient times 0.5 to the
-    // power of `runs`, which is too small for a number if they are many. What is left of the power
-    // is kept apart.
+    // power of `runs`, which underflows for many runs. The rest of the power is therefore
+    // multiplied later.
     let (mut exactly, mut halvings, mut missed) = (1.0f64, runs, 0.0);
     (0..=runs).map(move |i| {
         missed += exactly * half_to_the(halvings);
@@ -45,7 +45,7 @@ fn coverages(runs: usize) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Halvings that a number takes at once without loss.
+/// Number of halvings of a floating-point number at a time without loss.
 const HALVINGS: usize = 500;
 
 fn half_to_the(power: usize) -> f64 {
@@ -79,14 +79,14 @@ impl Sample {
         f64::midpoint(self.sorted[low], self.sorted[high])
     }
 
-    /// Ends of the [`Interval`]; `None` for a single run, which says nothing about others.
+    /// Ends of the [`Interval`]; `None` for a single run.
     pub fn interval(&self) -> Option<(f64, f64)> {
         let outside = Interval::of(self.runs()).outside;
         let ends = (self.sorted[outside], self.sorted[self.runs() - 1 - outside]);
         (self.runs() > 1).then_some(ends)
     }
 
-    /// How this one differs from `base`.
+    /// Difference from `base`.
     pub fn difference(&self, base: &Self) -> Difference {
         let (Some(mine), Some(other)) = (self.interval(), base.interval()) else {
             return Difference::Unknown;
@@ -99,7 +99,7 @@ impl Sample {
     }
 }
 
-/// What two samples say about the difference of their medians.
+/// Difference of the medians of two samples.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Difference {
     /// One of them is a single run.

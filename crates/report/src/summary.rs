@@ -14,32 +14,32 @@ use crate::rows::latency::percentile;
 use crate::rows::overview::{Overview, PARTS, Per};
 use crate::statistics::{Difference, Interval, Sample};
 
-/// Name and version of the form.
+/// Name and version of the format.
 pub const SCHEMA: &str = "trapless-comparison/1";
 
 #[derive(Serialize)]
 struct Summary {
     schema: &'static str,
-    /// What figures of `all_exits` and `exits.per_1000` are divided by.
+    /// Divisor of `all_exits` and `exits.per_1000`.
     unit: String,
     columns: Vec<Head>,
-    /// What may be said of exits per interrupt, in sentences.
+    /// The verdict on exits per interrupt, in sentences.
     verdict: String,
     /// By class, and `all`; `null` if guests took no interrupts in some run.
     exits_per_interrupt: Option<BTreeMap<&'static str, Vec<Option<Figure>>>>,
     /// Exits of all reasons per 1 000 units.
     all_exits: Vec<Option<Figure>>,
-    /// Of the measured part, whatever it did.
+    /// Totals of the measured part.
     totals: BTreeMap<&'static str, Vec<Option<Figure>>>,
     /// By kind of exit.
     exits: BTreeMap<String, Exits>,
-    /// What each kind of interrupt work cost.
+    /// Cost of each kind of interrupt work.
     findings: Vec<Finding>,
     /// By class.
     classes: BTreeMap<Class, Counters>,
-    /// What the workloads printed, by name.
+    /// Measurements of the workloads, by name.
     measurements: BTreeMap<String, Vec<Option<Figure>>>,
-    /// By what they measure; all runs of a column together.
+    /// Latencies by name; all runs of a column together.
     latency: BTreeMap<&'static str, Vec<Option<Values>>>,
 }
 
@@ -56,13 +56,13 @@ struct Head {
 
 #[derive(Serialize)]
 struct Ends {
-    /// Values that lie outside at each end.
+    /// Number of values outside at each end.
     outside: usize,
     /// Probability with which it contains the median.
     coverage: f64,
 }
 
-/// Median and interval; what may be said of the difference from the first column.
+/// Median and interval, and the difference from the first column.
 #[derive(Serialize)]
 struct Figure {
     median: f64,
@@ -83,7 +83,7 @@ struct Exits {
 #[derive(Serialize)]
 struct Finding {
     what: &'static str,
-    /// What figures are divided by, per 1 000 of it.
+    /// Unit of the divisor; figures are per 1 000 of it.
     unit: &'static str,
     exits: Vec<Option<Figure>>,
     firmware_traps: Vec<Option<Figure>>,
@@ -127,7 +127,7 @@ pub fn summary(ledgers: &[LedgerFile]) -> String {
         measurements: measurements(&comparison),
         latency: latencies(&comparison),
     };
-    // Keys are strings and figures finite: no failing case.
+    // Cannot fail: keys are strings and figures finite.
     let mut text = serde_json::to_string_pretty(&summary).unwrap_or_default();
     text.push('\n');
     text

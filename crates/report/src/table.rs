@@ -5,7 +5,7 @@
 pub struct Style {
     /// Use colour (only for a terminal).
     pub colour: bool,
-    /// Columns of the terminal; tables keep within it as long as the figures allow.
+    /// Width of the terminal in columns, which tables do not exceed if the figures permit.
     pub width: usize,
 }
 
@@ -18,7 +18,7 @@ impl Default for Style {
     }
 }
 
-/// Where a cell's text goes.
+/// Alignment of a cell's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {
     /// To the left.
@@ -27,12 +27,12 @@ pub enum Align {
     Right,
 }
 
-/// Text without control characters: names come from files, and must not drive the terminal.
+/// Text without control characters: names come from files, and must not control the terminal.
 pub fn clean(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
-/// A table with a title, a head and a rule before the last rows if asked for.
+/// A table with a title, a head and optional rules.
 pub struct Table {
     title: String,
     note: String,
@@ -76,7 +76,7 @@ impl Table {
         self.note = clean(text);
     }
 
-    /// Lets columns that do not fit stand below the others.
+    /// Allows columns that do not fit to follow below the others.
     pub fn divide(&mut self) {
         self.divisible = true;
     }
@@ -135,7 +135,8 @@ impl Table {
         out
     }
 
-    /// Parts that fit, each with the first column; the whole if it fits or may not be divided.
+    /// Divides the table into parts that fit, each with the first column, unless it fits or must
+    /// not be divided.
     fn parts(&self, width: usize) -> Vec<Self> {
         let widths = self.widths();
         let first = widths.first().copied().unwrap_or(0);
@@ -155,7 +156,7 @@ impl Table {
         parts.iter().map(|columns| self.part(columns)).collect()
     }
 
-    /// The first column and these.
+    /// The first column and a range of others.
     fn part(&self, columns: &[usize]) -> Self {
         let kept = || std::iter::once(&0).chain(columns);
         let cell = |row: &Vec<String>, i: &usize| row.get(*i).cloned().unwrap_or_default();

@@ -12,7 +12,7 @@ use trapless_ledger::document::Exit;
 /// Kinds of exit that get their own line; the rest is summed up.
 const EXIT_ROWS: usize = 18;
 
-/// A report of one ledger, or of several side by side. The findings come last, where the eye is
+/// A report of one ledger, or of several side by side. The findings come last, where a reader looks
 /// when a command ends.
 pub fn report(ledgers: &[LedgerFile], style: Style) -> String {
     if ledgers.is_empty() {

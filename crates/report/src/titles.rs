@@ -1,16 +1,15 @@
-//! Titles of columns: the machine, and whatever else tells columns apart.
+//! Titles of columns: the machine, and the settings in which columns differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use trapless_ledger::LedgerFile;
 
-/// The setting that repeats others in the form in which the host's kernel gets them, and the word
-/// in it that repeats the seed.
+/// The setting with the host's kernel command line, which repeats others, and the parameter in it
+/// that repeats the seed.
 const COMMAND_LINE: &str = "kernel command line";
 const SEED: &str = "trapless.seed=";
 
-/// What makes runs different from each other: settings, prices and versions by name, without the
-/// seed.
+/// Settings, prices and versions of a run by name, without the seed, by which runs are grouped.
 pub fn settings(ledger: &LedgerFile) -> BTreeMap<String, String> {
     let run = &ledger.run;
     let mut all: BTreeMap<String, String> = run.configuration.clone();
@@ -58,10 +57,11 @@ pub fn seeds(runs: &[&LedgerFile]) -> String {
     }
 }
 
-/// Settings that follow from others, so that their names would say the same again.
+/// Settings that follow from others and are redundant in titles.
 const DERIVED: [&str; 2] = [COMMAND_LINE, "unit of work"];
 
-/// Settings that follow from the machine: only columns of the same machine are told apart by them.
+/// Settings that follow from the machine: they are used in titles of columns with the same machine
+/// only.
 const OF_MACHINE: [&str; 3] = ["extensions", "extensions off", "guest interrupt files"];
 
 /// A title for each column, different from all others: the machine, the workload where a machine
@@ -99,7 +99,7 @@ fn title(mine: &BTreeMap<String, String>, all: &[BTreeMap<String, String>]) -> S
     title
 }
 
-/// `name=value`; a revision is cut to what git shows.
+/// `name=value`; a revision is abbreviated as git does.
 fn named(name: &str, value: Option<&String>) -> String {
     let short = name.strip_prefix("parameter ").unwrap_or(name);
     match value.map(String::as_str) {
@@ -109,7 +109,7 @@ fn named(name: &str, value: Option<&String>) -> String {
     }
 }
 
-/// Titles that are the same, for ledgers of the same run, get a number.
+/// Numbers equal titles, of ledgers of the same run.
 fn numbered(titles: Vec<String>) -> Vec<String> {
     let times = |title: &String, list: &[String]| list.iter().filter(|t| *t == title).count();
     let number = |(i, title): (usize, &String)| {

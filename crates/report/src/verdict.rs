@@ -1,4 +1,4 @@
-//! The one sentence that a reader takes along: whether machines differ in exits per interrupt, or
+//! The summary of a comparison in one sentence: whether machines differ in exits per interrupt, or
 //! else in firmware traps.
 
 use crate::cell::cell;
@@ -7,12 +7,12 @@ use crate::number::{Space, size};
 use crate::rows::overview::Overview;
 use crate::statistics::{Difference, Sample};
 
-/// What may be said of all exits, and of the firmware traps that they led to.
+/// The verdict on all exits, and on the firmware traps that they caused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// One sentence: the largest gain over the baseline, with intervals; or that none is shown.
     pub sentence: String,
-    /// Sentences that keep it from being taken for more; may be empty.
+    /// Sentences that limit the verdict; may be empty.
     pub limits: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ impl Verdict {
         }
     }
 
-    /// All of it in a row.
+    /// All sentences.
     pub fn text(&self) -> String {
         let limits = self.limits.iter().map(|limit| format!(" {limit}"));
         limits.fold(self.sentence.clone(), |text, limit| text + &limit)
@@ -43,7 +43,7 @@ impl Candidate<'_> {
         self.sample.runs() > 1
     }
 
-    /// How it differs from `base` in per cent, if that is shown; without an end where `base` is 0.
+    /// Difference from `base` in per cent, if one is shown; infinite where `base` is 0.
     fn change(&self, base: Self) -> Option<f64> {
         match self.sample.difference(base.sample) {
             Difference::Shown(change) => Some(change.unwrap_or(f64::INFINITY)),
@@ -52,7 +52,7 @@ impl Candidate<'_> {
     }
 }
 
-/// One figure of all columns, which is judged without regard to others.
+/// One figure of all columns, which is judged independently of others.
 struct Field<'a> {
     /// What is counted, in the plural.
     what: &'static str,
@@ -75,7 +75,7 @@ impl<'a> Field<'a> {
     }
 
     /// "1.13 exits per interrupt on sbi, 0.93 on sstc and 0.42 on trapless"; `None` if that would
-    /// be no sentence any more.
+    /// be too long for a sentence.
     fn figures(&self, others: &[Candidate]) -> Option<String> {
         let first = format!("{} on {}", self.counted(self.base), self.base.name);
         let others = others
@@ -93,7 +93,8 @@ impl<'a> Field<'a> {
         several.filter(|_| self.base.several()).collect()
     }
 
-    /// Who is shown to have the fewest below the baseline; else the most above it.
+    /// The column with the fewest below the baseline, if one is shown; else the one with the most
+    /// above it.
     fn leader(&self, compared: &[Candidate<'a>]) -> Option<(Candidate<'a>, f64)> {
         let changes = compared.iter().map(|c| (*c, c.change(self.base)));
         let shown: Vec<_> = changes
@@ -122,7 +123,7 @@ impl<'a> Field<'a> {
         )
     }
 
-    /// From whom `than` is not shown to differ: a sentence, if there is somebody.
+    /// A sentence with the columns from which `than` is not shown to differ, if there are any.
     fn not_shown(&self, than: Candidate) -> Option<String> {
         let compared = self.compared();
         let alike = |c: &&Candidate| {
@@ -156,7 +157,7 @@ impl Comparison<'_> {
     /// The verdict over the columns, against the baseline.
     pub fn verdict(&self, overview: &Overview, space: Space) -> Verdict {
         let Some(exits) = self.field("exits", &overview.exits, overview, space) else {
-            return Verdict::alone("There is no run to tell of.".to_string());
+            return Verdict::alone("There are no runs.".to_string());
         };
         if exits.others.is_empty() {
             return alone(&exits);
@@ -216,7 +217,7 @@ fn alone(exits: &Field) -> Verdict {
     Verdict { sentence, limits }
 }
 
-/// How much of a difference between single runs is chance is not known.
+/// The part of chance in a difference between single runs is unknown.
 fn single_runs(exits: &Field) -> Verdict {
     let figures = exits.figures(&exits.others);
     let figures = figures.unwrap_or_else(|| format!("exits {}", exits.per));
@@ -226,10 +227,10 @@ fn single_runs(exits: &Field) -> Verdict {
     }
 }
 
-/// Exits differ. Firmware traps are named where exits alone would tell half of it: the leader made
+/// Exits differ. Firmware traps are added where exits alone would be misleading: the leader made
 /// more of them, or a column without a difference in exits has one in these.
 fn difference(exits: &Field, firmware: Option<&Field>, lead: Candidate, change: f64) -> Verdict {
-    // Whoever reads of the fewest must not take it for fewer than the second.
+    // The fewest need not be shown to be fewer than the second.
     let mut limits: Vec<String> = exits.not_shown(lead).into_iter().collect();
     limits.extend(exits.not_shown(exits.base));
     if let Some(firmware) = firmware {
@@ -244,8 +245,8 @@ fn difference(exits: &Field, firmware: Option<&Field>, lead: Candidate, change: 
                 .any(|e| e.name == c.name && e.change(exits.base).is_some())
         };
         let others: Vec<_> = others.into_iter().filter(|c| !differs(c)).collect();
-        let told = opposite.into_iter().chain(firmware.leader(&others));
-        limits.extend(told.map(|(c, traps)| firmware.difference(c, traps)));
+        let misleading = opposite.into_iter().chain(firmware.leader(&others));
+        limits.extend(misleading.map(|(c, traps)| firmware.difference(c, traps)));
     }
     Verdict {
         sentence: exits.difference(lead, change),
@@ -284,7 +285,7 @@ const LONGEST: usize = 240;
 /// Characters of a list of names.
 const LONGEST_NAMES: usize = 60;
 
-/// Words that are listed before the rest is counted: it has to stay one sentence.
+/// Number of names that are listed before the rest is counted, to keep it one sentence.
 const LISTED: usize = 4;
 
 /// "a", "a and b", "a, b and c"; of many "a, b, c and 4 others".
@@ -329,7 +330,7 @@ mod tests {
             let seeds = exits.iter().enumerate();
             seeds.map(|(seed, n)| run(machine, seed, *n, 0))
         });
-        told(runs.collect(), base)
+        verdict_of(runs.collect(), base)
     }
 
     /// Machines with exits and firmware traps of two runs each.
@@ -337,10 +338,10 @@ mod tests {
         let runs = machines.iter().flat_map(|(machine, exits, firmware)| {
             [0, 1].map(|seed| run(machine, seed, exits[seed], firmware[seed]))
         });
-        told(runs.collect(), 0)
+        verdict_of(runs.collect(), 0)
     }
 
-    fn told(files: Vec<LedgerFile>, base: usize) -> String {
+    fn verdict_of(files: Vec<LedgerFile>, base: usize) -> String {
         let comparison = Comparison::new(&files).against(base);
         let verdict = comparison.verdict(&comparison.overview(), Space::Plain);
         verdict.text()
@@ -352,20 +353,20 @@ mod tests {
 
     /// Promise: a clear difference comes with its size and both intervals.
     #[test]
-    fn a_clear_difference_is_told_with_intervals() {
-        let told = verdict(&[("sbi", &[200, 220, 210]), ("trapless", &[40, 42, 45])]);
+    fn a_clear_difference_has_intervals() {
+        let text = verdict(&[("sbi", &[200, 220, 210]), ("trapless", &[40, 42, 45])]);
         let expected = "trapless made 0.42 (0.40–0.45) exits per interrupt, 80 % fewer than sbi \
                         with 2.10 (2.00–2.20).";
-        assert_eq!(told, expected);
-        let told = verdict(&[("trapless", &[40, 42, 45]), ("sbi", &[84, 90, 80])]);
+        assert_eq!(text, expected);
+        let text = verdict(&[("trapless", &[40, 42, 45]), ("sbi", &[84, 90, 80])]);
         assert!(
-            told.contains("100 % more than trapless with 0.42"),
-            "{told}"
+            text.contains("100 % more than trapless with 0.42"),
+            "{text}"
         );
-        let told = verdict(&[("none", &[0, 0]), ("sbi", &[84, 90])]);
+        let text = verdict(&[("none", &[0, 0]), ("sbi", &[84, 90])]);
         assert!(
-            told.contains("exits per interrupt, more than none with 0."),
-            "{told}"
+            text.contains("exits per interrupt, more than none with 0."),
+            "{text}"
         );
     }
 
@@ -376,31 +377,31 @@ mod tests {
         let aia: (&str, &[u64]) = ("aia", &[44, 50, 60]);
         let trapless: (&str, &[u64]) = ("trapless", &[40, 42, 45]);
         let sstc: (&str, &[u64]) = ("sstc", &[190, 205, 207]);
-        let told = verdict(&[sbi, sstc, aia, trapless]);
-        assert!(told.starts_with("trapless made 0.42"), "{told}");
+        let text = verdict(&[sbi, sstc, aia, trapless]);
+        assert!(text.starts_with("trapless made 0.42"), "{text}");
         let limits = "No difference in exits between trapless and aia is shown. \
                       No difference in exits between sbi and sstc is shown.";
-        assert!(told.ends_with(limits), "{told}");
+        assert!(text.ends_with(limits), "{text}");
         // Against another baseline it is another sentence.
-        let told = verdict_against(&[sbi, sstc, aia, trapless], 2);
+        let text = verdict_against(&[sbi, sstc, aia, trapless], 2);
         assert!(
-            told.contains("more than aia with 0.50 (0.44–0.60)"),
-            "{told}"
+            text.contains("more than aia with 0.50 (0.44–0.60)"),
+            "{text}"
         );
     }
 
     /// Promise: where intervals overlap, no difference is told and no percentage.
     #[test]
     fn overlapping_intervals_are_no_difference() {
-        let told = verdict(&[("sbi", &[39, 50, 69]), ("sstc", &[27, 55, 65])]);
+        let text = verdict(&[("sbi", &[39, 50, 69]), ("sstc", &[27, 55, 65])]);
         let expected = "No difference in exits from sbi is shown, the intervals overlap: 0.50 (0.39–0.69) \
                         exits per interrupt on sbi and 0.55 (0.27–0.65) on sstc.";
-        assert_eq!(told, expected);
+        assert_eq!(text, expected);
         let three: [(&str, &[u64]); 3] = [("a", &[39, 69]), ("b", &[27, 65]), ("c", &[40, 41])];
-        let told = verdict(&three);
+        let text = verdict(&three);
         assert!(
-            told.starts_with("No difference in exits from a is shown") && !told.contains('%'),
-            "{told}"
+            text.starts_with("No difference in exits from a is shown") && !text.contains('%'),
+            "{text}"
         );
     }
 
@@ -417,53 +418,53 @@ mod tests {
         assert_eq!(with_firmware(&[sbi, clint2]), expected);
         // Beside another that saves exits, it is named as well.
         let trapless = ("trapless", [40, 45], [10, 11]);
-        let told = with_firmware(&[sbi, clint2, trapless]);
+        let text = with_firmware(&[sbi, clint2, trapless]);
         assert!(
-            told.starts_with("trapless made 0.43 (0.40–0.45) exits per"),
-            "{told}"
+            text.starts_with("trapless made 0.43 (0.40–0.45) exits per"),
+            "{text}"
         );
         let rest = "No difference in exits between sbi and clint2 is shown. clint2 made 3.67 \
                     (3.59–3.76) firmware traps per interrupt, 25 % fewer than sbi with 4.89 \
                     (4.82–4.97).";
-        assert!(told.ends_with(rest), "{told}");
+        assert!(text.ends_with(rest), "{text}");
         // Fewer exits for more firmware traps are no gain that may be told alone.
-        let told = with_firmware(&[sbi, ("costly", [40, 45], [900, 910])]);
+        let text = with_firmware(&[sbi, ("costly", [40, 45], [900, 910])]);
         assert!(
-            told.ends_with("85 % more than sbi with 4.89 (4.82–4.97)."),
-            "{told}"
+            text.ends_with("85 % more than sbi with 4.89 (4.82–4.97)."),
+            "{text}"
         );
-        let told = with_firmware(&[sbi, ("like", [391, 393], [480, 499])]);
+        let text = with_firmware(&[sbi, ("like", [391, 393], [480, 499])]);
         let neither = "None is shown in firmware traps either.";
         assert!(
-            told.starts_with("No difference in exits") && told.ends_with(neither),
-            "{told}"
+            text.starts_with("No difference in exits") && text.ends_with(neither),
+            "{text}"
         );
     }
 
     /// Promise: of one run nothing is concluded, not even beside a column of several.
     #[test]
     fn one_run_is_no_result() {
-        let told = verdict(&[("sbi", &[200]), ("trapless", &[40])]);
+        let text = verdict(&[("sbi", &[200]), ("trapless", &[40])]);
         let expected = "One run is no result: 2.00 exits per interrupt on sbi and 0.40 on trapless \
                         may differ by chance. Run several seeds of each.";
-        assert_eq!(told, expected);
-        let told = verdict(&[("sbi", &[200])]);
+        assert_eq!(text, expected);
+        let text = verdict(&[("sbi", &[200])]);
         assert!(
-            told.ends_with("One run is no result: run several seeds."),
-            "{told}"
+            text.ends_with("One run is no result: run several seeds."),
+            "{text}"
         );
-        let told = verdict(&[("sbi", &[200, 201]), ("aia", &[50]), ("sstc", &[90, 91])]);
+        let text = verdict(&[("sbi", &[200, 201]), ("aia", &[50]), ("sstc", &[90, 91])]);
         assert!(
-            told.contains("than sbi") && told.starts_with("sstc seed=0..1 made"),
-            "{told}"
+            text.contains("than sbi") && text.starts_with("sstc seed=0..1 made"),
+            "{text}"
         );
         assert!(
-            told.ends_with("One run of aia seed=0 is no result."),
-            "{told}"
+            text.ends_with("One run of aia seed=0 is no result."),
+            "{text}"
         );
-        let told = verdict(&[("sbi", &[200, 201]), ("aia", &[50])]);
-        assert!(told.starts_with("One run is no result"), "{told}");
-        assert_eq!(verdict(&[]), "There is no run to tell of.");
+        let text = verdict(&[("sbi", &[200, 201]), ("aia", &[50])]);
+        assert!(text.starts_with("One run is no result"), "{text}");
+        assert_eq!(verdict(&[]), "There are no runs.");
     }
 
     #[test]
@@ -477,10 +478,10 @@ mod tests {
         let names = ["a", "b", "c"].map(|end| format!("{long}{end}"));
         let same: [&[u64]; 3] = [&[39, 69], &[27, 65], &[40, 41]];
         let machines = [0, 1, 2].map(|i| (names[i].as_str(), same[i]));
-        let told = verdict(&machines);
+        let text = verdict(&machines);
         assert!(
-            told.ends_with("a is shown, the intervals of exits per interrupt overlap."),
-            "{told}"
+            text.ends_with("a is shown, the intervals of exits per interrupt overlap."),
+            "{text}"
         );
     }
 }

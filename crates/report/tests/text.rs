@@ -147,7 +147,7 @@ fn what_the_controller_does_is_shown_when_it_does_something() {
     let lines: Vec<String> = text.lines().map(words).collect();
     for row in [
         "queued: wake 0 1 234",
-        "nobody told (one outstanding, or no need) 0 5",
+        "no notification (one outstanding, or no need) 0 5",
         "vCPUs loaded 0 77",
     ] {
         assert!(lines.iter().any(|line| line == row), "{row}: {text}");

@@ -1,4 +1,4 @@
-//! The machine's console as the command sees it: text for the user, marker lines for the ledger.
+//! Output of the machine's console: text for the user, marker lines for the ledger.
 //!
 //! Images print `@trapless …` lines (described in `images/init/trapless.sh`). They are read here,
 //! at the virtual time at which the UART sent their last character.
@@ -16,25 +16,25 @@ use trapless_machine::MachineConfig;
 use crate::machine;
 use crate::threads::{Layout, ThreadNames};
 
-/// Longest line that is kept; the guest decides how long lines are.
+/// Maximum length of a line that is kept; the guest controls the length of lines.
 const MAX_LINE: usize = 4096;
-/// Most lines kept of all dumps together.
+/// Maximum number of lines kept of all dumps together.
 const MAX_DUMP: usize = 20_000;
-/// Most results kept.
+/// Maximum number of results kept.
 const MAX_RESULTS: usize = 256;
 /// Sides and workloads whose ends are kept, besides the measured one.
 const MAX_ENDS: usize = 64;
-/// Lines kept of what was said before a side failed.
+/// Lines of output kept from before a side failed.
 const MAX_COMPLAINT: usize = 8;
 /// Prefix of Linux's panic message.
 const PANIC: &str = "Kernel panic - not syncing";
 /// Prefix of the last line that Linux prints after a panic, unless it reboots.
 const LAST_WORDS: &str = "---[ end Kernel panic";
-/// Virtual time in cycles after which a panicked kernel that says nothing more is dead. It spins,
+/// Virtual time in cycles after which a panicked kernel that prints nothing more is dead. It spins,
 /// which is slow to emulate. A guest's panic does not count: its host keeps printing.
 const SILENCE: u64 = 100_000_000;
 
-/// What a run has told so far.
+/// What a run has printed so far.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Transcript {
     /// `KEY=VALUE` results.
@@ -45,9 +45,9 @@ pub struct Transcript {
     pub status: BTreeMap<String, i32>,
     /// Last line that was no marker, for progress displays.
     pub last_line: String,
-    /// The first line that told of a kernel panic, of the host or of a guest.
+    /// The first line with a kernel panic, of the host or of a guest.
     pub panic: Option<String>,
-    /// The last lines before the first side that failed said so.
+    /// The last lines before the first side reported a failure.
     pub complaint: Vec<String>,
     recent: VecDeque<String>,
     dump: Option<String>,
@@ -63,34 +63,34 @@ impl Transcript {
     }
 }
 
-/// Is told the name of each phase that begins, and when in cycles of virtual time.
+/// Callback for each phase that begins: its name, and the virtual time in cycles.
 pub type Follower = Box<dyn FnMut(&str, u64) + Send>;
 
 /// The ledger with the console that marks its phases.
 pub struct Recorder {
     /// The ledger.
     pub ledger: Ledger,
-    /// What the console said.
+    /// What was printed.
     pub transcript: Transcript,
     /// Markers around the measured part.
     measured: String,
     follower: Option<Follower>,
     threads: Option<ThreadNames>,
     begun: bool,
-    /// The ledger counts nothing any more.
+    /// The ledger no longer counts.
     deaf: bool,
     now: u64,
-    /// When the last line came, if it was the last of a kernel panic.
+    /// Virtual time of the last line, if it was the last of a kernel panic.
     died: Option<u64>,
     printed: u64,
-    /// What the console has said of a line that is not complete.
+    /// The incomplete last line.
     begun_line: Vec<u8>,
 }
 
 /// A [`Recorder`] in a checkpoint.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct RecorderState {
-    /// Its ledger, as `postcard` writes it: a ledger cannot be cloned. Empty if it counts nothing.
+    /// Its ledger, encoded by `postcard`: a ledger cannot be cloned. Empty if it no longer counts.
     ledger: Vec<u8>,
     transcript: Transcript,
     measured: String,
@@ -99,7 +99,7 @@ pub struct RecorderState {
     died: Option<u64>,
     printed: u64,
     begun_line: Vec<u8>,
-    /// Where the kernel has the names of threads.
+    /// Where the kernel keeps the names of threads.
     threads: Option<Layout>,
 }
 
@@ -122,7 +122,7 @@ impl Recorder {
         }
     }
 
-    /// All that it knows, but for what the machine's RAM tells.
+    /// Its complete state, except what is read from the machine's RAM.
     pub fn save(&self) -> RecorderState {
         RecorderState {
             ledger: match self.deaf {
@@ -140,18 +140,18 @@ impl Recorder {
         }
     }
 
-    /// The ledger as it would be if the run ended at virtual time `now`, in cycles; this one counts
-    /// on.
+    /// The ledger as if the run ended at virtual time `now`, in cycles; this one continues to
+    /// count.
     pub fn ledger_at(&self, now: u64) -> Option<Ledger> {
         let mut ledger: Ledger = postcard::from_bytes(&self.save().ledger).ok()?;
         ledger.finish(now);
         Some(ledger)
     }
 
-    /// Goes on with what another one knew, beside the machine with `ram`.
+    /// Restores the state of another recorder, for the machine with `ram`.
     ///
     /// # Errors
-    /// What is wrong with that, in words that follow "its ledger".
+    /// What is wrong with the state, in words that follow "its ledger".
     pub fn restore(&mut self, state: RecorderState, ram: &Ram) -> Result<(), &'static str> {
         if !self.deaf {
             let ledger = postcard::from_bytes::<Ledger>(&state.ledger);
@@ -176,8 +176,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Takes bytes of the console.
-    fn said(&mut self, bytes: &[u8]) {
+    /// Handles bytes of console output.
+    fn output(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if byte == b'\n' {
                 let line = std::mem::take(&mut self.begun_line);
@@ -188,7 +188,7 @@ impl Recorder {
         }
     }
 
-    /// Tells `follower` of phases, too.
+    /// Calls `follower` for each phase, too.
     pub fn follow(&mut self, follower: Follower) {
         self.follower = Some(follower);
     }
@@ -210,8 +210,8 @@ impl Recorder {
         self.begun
     }
 
-    /// From now on only what the console says counts, not the ledger. What it has dumped is
-    /// forgotten, so that less has to be saved.
+    /// From now on only console output is recorded, and the ledger no longer counts. Dumped lines
+    /// are dropped, so that less has to be saved.
     pub fn only_listen(&mut self) {
         self.deaf = true;
         self.transcript.dumps.clear();
@@ -254,7 +254,7 @@ impl Recorder {
         self.panic(line);
         let measuring = self.begun && self.measured_status().is_none();
         let t = &mut self.transcript;
-        // A prompt or a message without newline may stand before a marker.
+        // A prompt or a message without newline may precede a marker.
         let Some(start) = line.find("@trapless ") else {
             if let Some(label) = &t.dump {
                 if t.dump_lines < MAX_DUMP {
@@ -274,7 +274,7 @@ impl Recorder {
         let verb = words.next().unwrap_or_default();
         let rest: Vec<&str> = words.collect();
         if verb == "begin" {
-            // Not what firmware and kernel said before.
+            // Output of firmware and kernel before is not part of it.
             t.recent.clear();
         }
         match (verb, rest.as_slice()) {
@@ -282,7 +282,7 @@ impl Recorder {
                 self.begun = true;
                 self.mark("workload");
             }
-            // Only inside the measured part: what comes before and after has phases of its own.
+            // Only inside the measured part: the time before and after has phases of its own.
             ("phase", [name]) if measuring => self.mark(name),
             ("end", [side, name, status]) => {
                 let status = status.strip_prefix("status=").and_then(|s| s.parse().ok());
@@ -325,7 +325,7 @@ impl Sink for Recorder {
             Event::DeviceAccess(access) => self.now = access.time,
             Event::Switch(switch) => {
                 if let Some(threads) = &mut self.threads {
-                    threads.tell(&mut self.ledger, switch);
+                    threads.name(&mut self.ledger, switch);
                 }
             }
             _ => {}
@@ -345,7 +345,7 @@ impl Sink for Recorder {
     }
 }
 
-/// A [`Recorder`] with one handle for the machine and one for the command.
+/// A [`Recorder`] shared between the machine and the command.
 #[derive(Clone)]
 pub struct SharedRecorder(Arc<Mutex<Recorder>>);
 
@@ -360,7 +360,7 @@ impl SharedRecorder {
         Self(Arc::new(Mutex::new(recorder)))
     }
 
-    /// Looks at it.
+    /// Locks it.
     pub fn lock(&self) -> MutexGuard<'_, Recorder> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -380,15 +380,15 @@ impl Sink for SharedRecorder {
     }
 }
 
-/// Receives what the UART sends.
+/// Receives the output of the UART.
 pub struct ConsoleTap {
     recorder: SharedRecorder,
     copy: Option<Box<dyn Write + Send>>,
 }
 
 impl ConsoleTap {
-    /// Feeds lines to `recorder` and all bytes to `copy`, which may keep back what is not a whole
-    /// line: a UART sends single bytes.
+    /// Feeds lines to `recorder` and all bytes to `copy`, which may buffer incomplete lines: a UART
+    /// sends single bytes.
     pub fn new(recorder: SharedRecorder, copy: Option<Box<dyn Write + Send>>) -> Self {
         Self { recorder, copy }
     }
@@ -397,12 +397,12 @@ impl ConsoleTap {
 impl Write for ConsoleTap {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(copy) = &mut self.copy {
-            // A closed pipe must not end the machine; the ledger still wants the lines.
+            // A closed pipe must not end the machine; the ledger still needs the lines.
             if copy.write_all(bytes).is_err() {
                 self.copy = None;
             }
         }
-        self.recorder.lock().said(bytes);
+        self.recorder.lock().output(bytes);
         Ok(bytes.len())
     }
 
@@ -411,7 +411,7 @@ impl Write for ConsoleTap {
     }
 }
 
-/// Passes on whole lines, with a label before each.
+/// Forwards complete lines, with a label before each.
 pub struct Lines<W: Write> {
     label: String,
     line: Vec<u8>,
@@ -438,7 +438,7 @@ impl<W: Write> Write for Lines<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for &byte in bytes {
             self.line.push(byte);
-            // The guest decides how long lines are.
+            // The guest controls the length of lines.
             if byte == b'\n' || self.line.len() >= MAX_LINE {
                 self.pass_on()?;
             }
@@ -454,7 +454,7 @@ impl<W: Write> Write for Lines<W> {
 impl<W: Write> Drop for Lines<W> {
     fn drop(&mut self) {
         if self.line.len() > self.label.len() {
-            // Nobody is left to be told.
+            // Errors cannot be reported any more.
             let _ = self.pass_on();
         }
     }
@@ -523,16 +523,16 @@ mod tests {
     #[test]
     fn a_follower_is_told_of_phases() {
         let shared = feed("");
-        let (tell, told) = std::sync::mpsc::channel();
-        let follower = move |name: &str, time| tell.send((name.to_string(), time)).unwrap();
+        let (sender, phases) = std::sync::mpsc::channel();
+        let follower = move |name: &str, time| sender.send((name.to_string(), time)).unwrap();
         shared.lock().follow(Box::new(follower));
         shared.lock().now = 7;
         let mut tap = ConsoleTap::new(shared.clone(), None);
         let text = b"@trapless begin guest timer\n@trapless end guest timer status=0\n";
         tap.write_all(text).unwrap();
-        let told: Vec<_> = told.try_iter().collect();
+        let phases: Vec<_> = phases.try_iter().collect();
         assert_eq!(
-            told,
+            phases,
             [("workload".to_string(), 7), ("after".to_string(), 7)]
         );
     }

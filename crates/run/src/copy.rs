@@ -13,9 +13,9 @@ use trapless_machine::Content;
 
 use crate::files;
 
-/// Folder of what is copied without saying where to.
+/// Default folder in the guest.
 const HOME: &str = "/root";
-/// Most bytes that are copied.
+/// Maximum number of bytes that are copied.
 const MOST: usize = 1 << 30;
 
 /// `FILE[:/PATH]`.
@@ -57,7 +57,7 @@ impl FromStr for Copied {
 /// `image` followed by an archive with `copied`.
 ///
 /// # Errors
-/// A sentence, if a file cannot be read or all together are too large.
+/// If a file cannot be read or all together are too large.
 pub fn append(image: &Content, copied: &[Copied]) -> Result<Content> {
     let mut bytes = match image {
         Content::Bytes(bytes) => bytes.clone(),
@@ -94,9 +94,9 @@ struct Archive {
 impl Archive {
     /// Adds a file, a link, or a folder with all that is in it, by name.
     fn add(&mut self, from: &Path, to: &str) -> Result<()> {
-        let told = || format!("cannot read {}, which is to be copied", from.display());
+        let context = || format!("cannot read {}, which is to be copied", from.display());
         // A link that the user names is the file it leads to; one in a folder stays a link.
-        let kind = std::fs::metadata(from).with_context(told)?;
+        let kind = std::fs::metadata(from).with_context(context)?;
         if kind.is_dir() {
             self.writer.folder(to)?;
             return self.add_folder(from, to);
@@ -113,20 +113,20 @@ impl Archive {
             bail!("the files to be copied have more than 1 GiB; use --share or --disk for them");
         }
         use std::os::unix::fs::PermissionsExt;
-        // Whatever the user's umask was.
+        // The same mode whatever the user's umask was.
         let mode = match kind.permissions().mode() & 0o111 {
             0 => 0o644,
             _ => 0o755,
         };
-        self.writer.file(to, mode, &content).with_context(told)
+        self.writer.file(to, mode, &content).with_context(context)
     }
 
     fn add_folder(&mut self, from: &Path, to: &str) -> Result<()> {
-        let told = || format!("cannot read {}, which is to be copied", from.display());
-        let entries = std::fs::read_dir(from).with_context(told)?;
+        let context = || format!("cannot read {}, which is to be copied", from.display());
+        let entries = std::fs::read_dir(from).with_context(context)?;
         let mut entries = entries
             .collect::<std::io::Result<Vec<_>>>()
-            .with_context(told)?;
+            .with_context(context)?;
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             let path = entry.path();
@@ -134,10 +134,10 @@ impl Archive {
                 bail!("cannot copy {}: its name is not UTF-8", path.display());
             };
             let to = format!("{to}/{name}");
-            if entry.file_type().with_context(told)?.is_symlink() {
-                let target = std::fs::read_link(&path).with_context(told)?;
+            if entry.file_type().with_context(context)?.is_symlink() {
+                let target = std::fs::read_link(&path).with_context(context)?;
                 let target = target.to_string_lossy().into_owned();
-                self.writer.symlink(&to, &target).with_context(told)?;
+                self.writer.symlink(&to, &target).with_context(context)?;
             } else {
                 self.add(&path, &to)?;
             }

@@ -1,4 +1,4 @@
-//! What is plugged into a machine of `boot`.
+//! Devices of a machine of `boot`.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,13 +22,13 @@ use crate::outside::disk::{KeptDisk, describe_disk};
 use crate::outside::record::SHARE;
 use crate::spec::{BootSpec, ConsoleDevice, PciDevice};
 
-/// Most memory that what a guest writes to one disk may take, in bytes.
+/// Maximum memory for what a guest writes to one disk, in bytes.
 const OVERLAY: u64 = 4 << 30;
 
 /// Ethernet address of the machine.
 const MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
 
-/// Most complaints about drivers, however often the guest reboots.
+/// Maximum number of reported driver errors, however often the guest reboots.
 const COMPLAINTS: u32 = 20;
 
 /// Reports driver errors until the allowance is used up.
@@ -43,7 +43,7 @@ impl DeviceEvents for Complain {
             return;
         };
         let end = if left == 1 {
-            " (and no more of this)"
+            " (further errors are not shown)"
         } else {
             ""
         };
@@ -51,7 +51,7 @@ impl DeviceEvents for Complain {
     }
 }
 
-/// What is plugged into the machine.
+/// The machine's devices.
 #[derive(Clone)]
 pub struct Devices {
     disks: Vec<(Transport, Image)>,
@@ -65,7 +65,7 @@ pub struct Devices {
     rng: Transport,
     seed: u64,
     complaints: Arc<AtomicU32>,
-    /// Disks that a repeated run writes, by index.
+    /// Writable disks of a replayed run, by index.
     written: Arc<Mutex<BTreeMap<usize, KeptDisk>>>,
 }
 
@@ -85,7 +85,7 @@ fn on(transport: Transport) -> &'static str {
 }
 
 impl Devices {
-    /// Those of `spec`.
+    /// The devices of `spec`.
     pub fn new(spec: &BootSpec) -> Self {
         let mut disks: Vec<_> = in_slots(&spec.disks).collect();
         let mut shares: Vec<_> = in_slots(&spec.share).collect();
@@ -115,7 +115,8 @@ impl Devices {
         }
     }
 
-    /// Why no second machine may have the same devices: it would change what the first one changes.
+    /// The option that keeps a second machine from having the same devices, which both would
+    /// change.
     pub fn alone(&self) -> Option<&'static str> {
         let written = self
             .disks
@@ -125,7 +126,7 @@ impl Devices {
         written.then_some("a disk with rw").or(shared)
     }
 
-    /// What a record says of them.
+    /// Description of the devices in a record.
     ///
     /// # Errors
     /// If a disk cannot be read.
@@ -153,8 +154,8 @@ impl Devices {
         Ok(disks.chain(shares).chain(others).collect())
     }
 
-    /// A disk with `rw` of a run that is repeated: the guest writes what it has written already, so
-    /// that it stays in memory.
+    /// A disk with `rw` of a run that is replayed: its file has these writes already, so they stay
+    /// in memory.
     fn written_again(&self, index: usize, report: &Report) -> Result<Box<dyn Disk>, DiskError> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(disk) = written.get(&index) {
@@ -170,9 +171,9 @@ impl Devices {
         Ok(Box::new(disk))
     }
 
-    /// Plugs them in beside a UART that writes to `console`. The virtio console, if the machine has
-    /// one, writes to `second`; without it nobody reads what is said here, nor what the guest sends
-    /// to the network.
+    /// Adds them to a machine, with a UART that writes to `console`. The virtio console, if the
+    /// machine has one, writes to `second`; without `second` its output and what the guest sends to
+    /// the network are dropped.
     pub fn plug(
         &self,
         console: Box<dyn Write + Send>,

@@ -1,10 +1,10 @@
-//! What kind of failure an error is, and its sentence.
+//! Kinds of errors, and their messages.
 
 use std::io::{self, ErrorKind};
 
 use crate::interrupt::Interrupted;
 
-/// A workload that did not do what it should.
+/// A workload that failed.
 #[derive(Debug)]
 pub struct Failed(pub String);
 
@@ -21,15 +21,15 @@ impl std::error::Error for Failed {}
 pub enum Failure {
     /// The user has ended the run.
     Interrupted,
-    /// A workload did not do what it should, or a kernel panicked.
+    /// A workload failed, or a kernel panicked.
     Workload,
     /// An option or a file cannot be used.
     Usage,
-    /// The computer failed: a full disk, a broken file, or what nobody expects.
+    /// The computer failed: a full disk, a broken file, or an unexpected error.
     System,
 }
 
-/// What the system says of files that a user should not have named.
+/// Errors of the system that come from wrong file names of the user.
 const USERS: [ErrorKind; 10] = [
     ErrorKind::AddrInUse,
     ErrorKind::AddrNotAvailable,
@@ -50,7 +50,7 @@ impl Failure {
             Self::Interrupted
         } else if error.is::<Failed>() {
             Self::Workload
-        } else if is_told(error) && !has_system_error(error) {
+        } else if is_own(error) && !has_system_error(error) {
             Self::Usage
         } else {
             Self::System
@@ -58,8 +58,8 @@ impl Failure {
     }
 }
 
-/// Whether somebody here has written a sentence for it, which says what to change.
-fn is_told(error: &anyhow::Error) -> bool {
+/// Whether the error was created by this project, with a message that says what to change.
+fn is_own(error: &anyhow::Error) -> bool {
     error.is::<String>()
         || error.is::<&'static str>()
         || error.is::<trapless_machine::Error>()
@@ -68,7 +68,7 @@ fn is_told(error: &anyhow::Error) -> bool {
         || error.is::<trapless_experiments::Error>()
 }
 
-/// Whether the system's error, if there is one, is nothing that a user can do about.
+/// Whether there is an error of the system that the user cannot correct.
 fn has_system_error(error: &anyhow::Error) -> bool {
     let found = error
         .chain()
@@ -76,13 +76,13 @@ fn has_system_error(error: &anyhow::Error) -> bool {
     found.is_some_and(|error| !USERS.contains(&error.kind()))
 }
 
-/// The error and its causes. Some errors name their cause themselves; it is said once.
+/// The error and its causes. A cause that an error's own text contains is not repeated.
 pub fn sentence(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |text, cause| {
         let cause = cause.to_string();
         match text.as_str() {
             "" => cause,
-            told if told.contains(&cause) => text,
+            shown if shown.contains(&cause) => text,
             _ => format!("{text}: {cause}"),
         }
     })

@@ -1,7 +1,7 @@
 //! Files that the user names.
 //!
-//! What is read may be a pipe that nobody writes to, or a device without an end. What is written
-//! appears under its name only when it is complete.
+//! An input may be a pipe without a writer, or a device without an end. An output file gets its
+//! name only when it is complete.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -18,27 +18,27 @@ pub use output::Output;
 
 mod output;
 
-/// Most bytes that are read from one file into this program's own memory.
+/// Maximum number of bytes that are read from one file into this program's own memory.
 const MOST: u64 = 1 << 30;
-/// How long to wait for data before looking at Ctrl-C again.
+/// How long to wait for data before checking Ctrl-C again.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
 
-/// Reads a file the user named; `what` it is stands in errors.
+/// Reads a file the user named; `what` describes it in errors.
 ///
 /// # Errors
-/// If it cannot be read or has more than 1 GiB, or the user interrupts while a pipe gives nothing.
+/// If it cannot be read or has more than 1 GiB, or the user interrupts while a pipe has no data.
 pub fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
-    let told = || format!("cannot read the {what} {}", path.display());
+    let context = || format!("cannot read the {what} {}", path.display());
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let mut file = OpenOptions::new()
         .read(true)
         .custom_flags(nonblocking)
         .open(path)
-        .with_context(told)?;
-    let metadata = file.metadata().with_context(told)?;
+        .with_context(context)?;
+    let metadata = file.metadata().with_context(context)?;
     let mut bytes = Vec::new();
     if !metadata.is_file() {
         return read_stream(file, path, what);
@@ -46,7 +46,7 @@ pub fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
     if metadata.len() > MOST {
         return Err(too_large(path, what));
     }
-    file.read_to_end(&mut bytes).with_context(told)?;
+    file.read_to_end(&mut bytes).with_context(context)?;
     Ok(bytes)
 }
 
@@ -61,7 +61,7 @@ fn too_large(path: &Path, what: &str) -> anyhow::Error {
 fn read_stream(mut file: File, path: &Path, what: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut chunk = vec![0; 1 << 16];
-    let mut told = false;
+    let mut waiting = false;
     loop {
         if interrupt::requested() {
             return Err(interrupt::Interrupted::WithoutResult.into());
@@ -72,10 +72,10 @@ fn read_stream(mut file: File, path: &Path, what: &str) -> Result<Vec<u8>> {
             Err(error) => return Err(error).context("cannot wait for a pipe"),
         };
         if !ready {
-            if !told {
+            if !waiting {
                 note!("Waiting for the {what} from {}", path.display());
             }
-            told = true;
+            waiting = true;
             continue;
         }
         match file.read(&mut chunk) {
@@ -93,7 +93,7 @@ fn read_stream(mut file: File, path: &Path, what: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// Reads a text.
+/// Reads a text file.
 ///
 /// # Errors
 /// As [`read`], or if it is not UTF-8.
@@ -102,7 +102,7 @@ pub fn text(path: &Path, what: &str) -> Result<String> {
         .with_context(|| format!("cannot read the {what} {}", path.display()))
 }
 
-/// What is in a file the user named, which may be large. A regular file is read when it is loaded.
+/// Content of a file the user named, which may be large. A regular file is read when it is loaded.
 ///
 /// # Errors
 /// As [`read`].
@@ -123,10 +123,10 @@ pub fn make_parent(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a result file that cannot be written later. Nothing is left behind but its folder.
+/// Rejects a result file that could not be written later. Only its folder is created.
 ///
 /// # Errors
-/// A sentence with the reason.
+/// If it cannot be written, with the reason.
 pub fn check_output(path: &Path) -> Result<()> {
     if path.exists() && !path.is_file() && !path.is_dir() {
         // A device or pipe. Opening a pipe would wait for its reader.
@@ -138,7 +138,7 @@ pub fn check_output(path: &Path) -> Result<()> {
 /// Writes a result file.
 ///
 /// # Errors
-/// A sentence with the reason; an older file of that name stays as it was.
+/// If it cannot be written; an older file of that name is unchanged.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     let mut output = Output::create(path)?;
     output

@@ -1,5 +1,5 @@
-//! What a run is, before it is made: two runs with the same identity write the same ledger. Sweeps
-//! keep results by it.
+//! Identities of runs: two runs with the same identity write the same ledger. Sweeps store results
+//! by it.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::machine;
 use crate::plan::Plan;
 use crate::spec::RunId;
 
-/// Everything that determines what a run counts.
+/// Everything that determines the result of a run.
 #[derive(Serialize)]
 pub struct Identity {
     /// This program, with its version.
@@ -25,7 +25,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of `run`, whose images are ready.
+    /// The identity of `run`, whose images exist.
     ///
     /// # Errors
     /// If there is no such machine.

@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP end a run in an orderly way; a second one at once. A file that
-//! becomes too large is an I/O error.
+//! Ctrl-C, SIGTERM and SIGHUP end a run in an orderly way; a second signal ends it at once. SIGXFSZ
+//! becomes an I/O error.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
-/// The signal that came; 0: none. A thread that waits for signals sets it.
+/// The received signal; 0: none. Set by the thread that waits for signals.
 static SIGNAL: AtomicU8 = AtomicU8::new(0);
 
 /// The run was ended by the user.
@@ -16,7 +16,7 @@ static SIGNAL: AtomicU8 = AtomicU8::new(0);
 pub enum Interrupted {
     /// There is no result yet.
     WithoutResult,
-    /// What was asked for has been written.
+    /// The requested files have been written.
     Written,
 }
 
@@ -31,10 +31,10 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// What shells add to the number of a signal that has ended a program.
+/// Offset between a signal's number and the exit status in shells.
 const BY_SIGNAL: u8 = 128;
 
-/// Set while there is nothing to end in an orderly way.
+/// Set while a signal may end the command at once.
 static AT_ONCE: AtomicBool = AtomicBool::new(false);
 
 /// Exit status after the signal, as shells expect it: 130 after Ctrl-C.
@@ -51,8 +51,8 @@ pub fn catch() -> Result<()> {
     if CAUGHT.set(()).is_err() {
         return Ok(());
     }
-    let told = "cannot catch Ctrl-C";
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context(told)?;
+    let context = "cannot catch Ctrl-C";
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context(context)?;
     let wait = move || {
         for signal in &mut signals {
             let at_once = AT_ONCE.load(SeqCst);
@@ -64,12 +64,12 @@ pub fn catch() -> Result<()> {
             }
         }
     };
-    std::thread::Builder::new().spawn(wait).context(told)?;
+    std::thread::Builder::new().spawn(wait).context(context)?;
     Ok(())
 }
 
-/// Ctrl-C ends the command at once until the result is dropped: while images are made, which other
-/// programs do, and whose parts the next command removes.
+/// Ctrl-C ends the command at once until the result is dropped: while other programs make images,
+/// whose unfinished parts the next command removes.
 pub fn at_once() -> AtOnce {
     AT_ONCE.store(true, SeqCst);
     AtOnce(())
@@ -85,7 +85,7 @@ impl Drop for AtOnce {
 }
 
 /// Lets a write beyond the limit on the size of files (`ulimit -f`) fail, as one to a full disk
-/// does; SIGXFSZ would end the command with all that a guest has not flushed.
+/// does; SIGXFSZ would end the command and lose what a guest has not flushed.
 ///
 /// # Errors
 /// The system's.

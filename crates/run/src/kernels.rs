@@ -26,8 +26,8 @@ const OTHER_GUESTS: &str = "other-guest-host";
 /// Parameter that names releases.
 const RELEASE: &str = "kernel";
 
-/// What a kernel that is built with the patches cannot do, by parameter: it has no KVM of Debian's,
-/// its drivers take no parameters, and a guest without Linux has none.
+/// Parameters that a kernel with the patches does not support: it has no KVM of Debian's, its
+/// drivers take no parameters, and a guest without Linux has none.
 const REFUSED: [(&str, &str, &str); 4] = [
     ("host_kernel", "kvm", "stock"),
     ("host_kernel", "hostipi", "sbi"),
@@ -38,18 +38,18 @@ const REFUSED: [(&str, &str, &str); 4] = [
 /// Exit status of a shell whose program an illegal instruction has ended: 128 + SIGILL.
 const ILLEGAL_INSTRUCTION: i32 = 132;
 
-/// What a workload has of the user's kernels.
+/// The user's kernels of a workload.
 #[derive(Default)]
 pub struct Loaded {
-    /// What ledgers say of them, by name.
+    /// Their descriptions in ledgers, by name.
     pub about: Vec<(String, String)>,
     /// Archives that follow the host's image.
     pub archives: Vec<u8>,
 }
 
 impl OwnKernels {
-    /// What may be behind this exit status of a workload's guest, with these parameters; empty if
-    /// nothing is known.
+    /// A hint at the cause of this exit status of a workload's guest with these parameters; empty
+    /// if none is known.
     pub fn hint(&self, status: i32, values: &BTreeMap<String, Value>) -> &'static str {
         let newer = |whose: Whose| Kernels::release(values, whose) != Release::Stable;
         let host = self.host_kernel.is_some() || newer(Whose::Host);
@@ -64,10 +64,10 @@ impl OwnKernels {
         }
     }
 
-    /// Makes ready what these name. `host` is the image whose modules a host needs.
+    /// Loads these kernels and modules. `host` is the image whose modules a host needs.
     ///
     /// # Errors
-    /// If a file is no kernel, a module is of another kernel, or the host's has no KVM.
+    /// If a file is not a kernel, a module is of another kernel, or the host's kernel has no KVM.
     pub fn load(&self, images: &Images, host: &str) -> Result<Loaded> {
         let mut own = Loaded::default();
         for side in self.sides() {
@@ -117,10 +117,11 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Those that a workload's parameters ask for, unless the user has `own` ones.
+    /// The kernels that a workload's parameters select, unless the user has `own` ones.
     ///
     /// # Errors
-    /// If another parameter asks for what such a kernel cannot do, or for another kernel.
+    /// If such a kernel does not support another parameter, or another parameter selects another
+    /// kernel.
     pub fn of(values: &BTreeMap<String, Value>, own: &OwnKernels) -> Result<Self> {
         check(values, own)?;
         let mut kernels = Self {
@@ -169,7 +170,7 @@ impl Kernels {
         }
     }
 
-    /// What a ledger says of an image that is a kernel of Debian's.
+    /// Text of ledgers for an image that is a kernel of Debian's.
     pub fn about(kernel: &Prepared) -> String {
         let version = kernel.packages.iter().map(|package| &package.version);
         let names = kernel.packages.iter().map(|package| &package.name);
@@ -191,7 +192,7 @@ fn is(values: &BTreeMap<String, Value>, parameter: &str, text: &str) -> bool {
     value.is_some_and(|value| value.to_string() == text)
 }
 
-/// Refuses what a kernel cannot do, and a second kernel for the same side.
+/// Refuses parameters that a kernel does not support, and a second kernel for the same side.
 fn check(values: &BTreeMap<String, Value>, own: &OwnKernels) -> Result<()> {
     let is = |parameter: &str, text: &str| is(values, parameter, text);
     for (whose, parameter, value) in REFUSED {

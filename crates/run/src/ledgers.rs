@@ -7,10 +7,10 @@ use trapless_ledger::LedgerFile;
 
 use crate::files;
 
-/// Reads ledgers out of a file that `run` (one) or `compare` (a list) has written.
+/// Reads ledgers from a file that `run` (one) or `compare` (a list) has written.
 ///
 /// # Errors
-/// A sentence that names the file.
+/// If the file has none; the message names the file.
 pub fn read_ledgers(path: &Path) -> Result<Vec<LedgerFile>> {
     let named = || format!("{} is not a ledger", path.display());
     let text = files::text(path, "ledger")?;

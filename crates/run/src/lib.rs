@@ -1,5 +1,5 @@
-//! Runs of machines: what they are, as data ([`spec`]), and making them. It knows no command line:
-//! `trapless`, the Python package and programs of others are built on it.
+//! Runs of machines: their specifications as data ([`spec`]), and their execution. Independent of
+//! the command line: `trapless`, the Python package and programs of others are built on it.
 //!
 //! ```text
 //! series -> measure -> session -> plan -> observe -> machine -> spec
@@ -9,21 +9,21 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `spec` | what is run, as data |
-//! | `trapless` | where the project is, and which machines there are |
-//! | `session` | a machine under way, driven piece by piece, with its ledger and console |
-//! | `plan`, `kernels` | a workload with its images and its machine; whose kernels it has |
+//! | `spec` | specifications of runs, as data |
+//! | `trapless` | the project folder and the known machines |
+//! | `session` | a machine that is driven step by step, with its ledger and console |
+//! | `plan`, `kernels` | a workload with its images and its machine; kernels of host and guests |
 //! | `measure`, `series` | one run of a workload and its ledger; several side by side |
 //! | `identity` | what determines the result of a run |
 //! | `observe` | logs, traces, diagrams, profiles, debuggers |
 //! | `machine`, `rtc` | options -> machine configuration; what the ledger records of it |
-//! | `payload`, `devices`, `copy` | what a machine of `boot` loads and has plugged in |
-//! | `outside` | all that comes into it from outside, and records of that |
-//! | `checkpoint` | checkpoints that a run makes, keeps or goes on from |
-//! | `console`, `script`, `threads` | marker lines of the guest; what is typed by itself; names |
-//! | `project`, `own` | images of the project folder; machines and workloads out of users' files |
-//! | `files`, `sources`, `ledgers` | files the user names, and those that they name; ledgers in files |
-//! | `failure`, `interrupt`, `note` | kinds of errors, Ctrl-C, what the user is told |
+//! | `payload`, `devices`, `copy` | payload and devices of a machine of `boot` |
+//! | `outside` | input of a machine from outside, and records of it |
+//! | `checkpoint` | checkpoints that a run makes, keeps or resumes |
+//! | `console`, `script`, `threads` | marker lines of the guest; scripted input; names of threads |
+//! | `project`, `own` | images of the project folder; machines and workloads in users' files |
+//! | `files`, `sources`, `ledgers` | input and output files, and files that these name; ledgers in files |
+//! | `failure`, `interrupt`, `note` | kinds of errors, Ctrl-C, messages to the user |
 
 #[macro_use]
 mod note;

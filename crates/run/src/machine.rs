@@ -1,5 +1,5 @@
-//! From options to a machine's configuration, and from a configuration to what the ledger records
-//! of it.
+//! Converts options to a machine's configuration, and a configuration to its description in the
+//! ledger.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -15,13 +15,13 @@ use trapless_machine::{Engine, Machine, MachineConfig, Machines};
 use crate::spec::DEFAULT_RAM;
 use crate::spec::{EngineChoice, MachineOptions};
 
-/// Machine of commands whose user does not name one.
+/// Default machine of commands.
 pub const USUAL: &str = "sstc";
-/// Runs of a block before it is compiled if engines are compared: nearly all code is to be
+/// Executions of a block before it is compiled if engines are compared: nearly all code is to be
 /// compiled.
 const HOT_BOTH: u32 = 1;
 
-/// The machine out of `machines` that the options describe.
+/// The machine of `machines` that the options describe.
 pub fn config(
     machines: &Machines,
     machine: &str,
@@ -69,7 +69,7 @@ pub fn config(
 }
 
 /// With `--engine both`, lets a twin of `machine` run beside it in lock-step. `boot` makes the
-/// twin: the same machine with another engine, which nobody listens to.
+/// twin: the same machine with another engine, whose output is dropped.
 ///
 /// # Errors
 /// If the twin cannot be made.
@@ -92,7 +92,7 @@ pub fn accompany(
     Ok(())
 }
 
-/// What a ledger must know about the machine.
+/// Configuration of the machine's ledger.
 pub fn ledger_config(config: &MachineConfig) -> Config {
     let plain = Config {
         cycles_per_tick: config.hart.cycles_per_tick,
@@ -109,9 +109,9 @@ pub fn ledger_config(config: &MachineConfig) -> Config {
     }
 }
 
-/// Names of the extensions that are on, and of those that are off.
+/// Names of the extensions that are enabled, and of those that are not.
 fn extensions(extensions: &Extensions) -> (Vec<&'static str>, Vec<&'static str>) {
-    // Extensions that are off in every machine but some are named where they are on only.
+    // Extensions that only few machines have are named only where they are enabled.
     let usual = Extensions::default();
     let usual: Vec<_> = usual.switches().filter(|(_, on)| *on).collect();
     let mut switches: Vec<_> = extensions.switches().collect();
@@ -122,7 +122,7 @@ fn extensions(extensions: &Extensions) -> (Vec<&'static str>, Vec<&'static str>)
     (names(with), names(without))
 }
 
-/// What a ledger says about the machine.
+/// Description of the machine in a ledger.
 pub fn run_info(config: &MachineConfig) -> RunInfo {
     let (with, without) = extensions(&config.hart.extensions);
     let configuration = [

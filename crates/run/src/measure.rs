@@ -1,4 +1,4 @@
-//! One run of a workload on one machine, and the ledger that comes out of it.
+//! One run of a workload on one machine, and its ledger.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -19,21 +19,20 @@ use crate::{interrupt, machine};
 /// Where a run begins, and which checkpoints it makes.
 #[derive(Default)]
 pub struct Checkpoints<'a> {
-    /// Goes on from there.
+    /// The checkpoint to resume.
     pub resume: Option<&'a Checkpoint>,
-    /// Makes these.
+    /// Checkpoints to make.
     pub make: &'a [Request],
 }
 
-/// Is called between slices of a run.
+/// Callback between slices of a run.
 pub type Poll<'a> = &'a mut dyn FnMut(&Machine, &SharedRecorder);
 
 impl Plan {
-    /// Runs the workload once: its ledger, and the profile as text if it is wanted.
+    /// Runs the workload once; returns its ledger, and the profile as text if it was requested.
     ///
     /// # Errors
-    /// If the machine cannot be made, a file not be written, or the workload does not do what it
-    /// should.
+    /// If the machine cannot be made, a file cannot be written, or the workload fails.
     pub fn run(
         self: &Arc<Self>,
         run: &RunId,
@@ -55,7 +54,7 @@ impl Plan {
         let place = place.as_ref().filter(|_| resumed.is_none());
         let mut pending = Pending::new(checkpoints.make, place, self.about(run));
         if resumed.is_some() {
-            // The end of the round in which their time was may be where this run goes on.
+            // A checkpoint's time may lie before the end of its round, where this run resumes.
             pending.make(&ready.machine, &ready.recorder)?;
         }
         let mut session = Session::of_workload(self.clone(), run, ready, observation);
@@ -70,10 +69,10 @@ impl Plan {
         Ok((ledger, session.profile()))
     }
 
-    /// What the ledger of a run that has ended well says of it.
+    /// Description in the ledger of a run that has succeeded.
     ///
     /// # Errors
-    /// If the workload has not reported what it should.
+    /// If the workload has not reported a result that it has to report.
     pub fn info(&self, run: &RunId, machine: &Machine, transcript: &Transcript) -> Result<RunInfo> {
         let mut info = machine::run_info(machine.config());
         self.describe(run, &mut info, transcript)?;
@@ -85,21 +84,21 @@ impl Plan {
         Ok(info)
     }
 
-    /// Refuses settings of machines that do not run, and machines that cannot run guests.
+    /// Rejects settings of machines that are not used, and machines that cannot run guests.
     ///
     /// # Errors
-    /// A sentence that says what to change.
+    /// If one of these is the case; the message says what to change.
     pub fn check(&self, machines: &[&str]) -> Result<()> {
         check(&self.spec, machines, self.machines())
     }
 
-    /// Virtual time in cycles at which a run is given up.
+    /// Limit of virtual time of a run, in cycles.
     pub fn time_limit(&self) -> u64 {
         VirtualTime::cycles(self.spec.time_limit)
     }
 }
 
-/// Lets a workload run to its end, and makes the checkpoints that are due.
+/// Runs a workload to its end, and makes the checkpoints that are due.
 fn watch(
     session: &mut Session,
     plan: &Plan,
@@ -110,7 +109,7 @@ fn watch(
     let slice = plan.spec.options.slice(SLICE);
     let recorder = session.recorder();
     let mut interrupted = false;
-    // A slice that ends where a checkpoint is due makes it there, whatever slices there are.
+    // A slice ends where a checkpoint is due, so that its time does not depend on slices.
     let next = Cell::new(pending.next());
     let limits = &|| Limits {
         until: next.get(),
@@ -129,7 +128,7 @@ fn watch(
     Ok(outcome.unwrap_or(Outcome::Limit))
 }
 
-/// What a ledger says of the computer on which `instructions` took `seconds`.
+/// Description in the ledger of the computer on which `instructions` took `seconds`.
 pub fn host_info(started: SystemTime, seconds: f64, instructions: u64) -> HostInfo {
     HostInfo {
         wall_seconds: seconds,
@@ -140,7 +139,7 @@ pub fn host_info(started: SystemTime, seconds: f64, instructions: u64) -> HostIn
     }
 }
 
-/// Counters out of the lines `NAME COUNT` that the host prints with `--set tracepoints=1`.
+/// Counters from the lines `NAME COUNT` that the host prints with `--set tracepoints=1`.
 fn tracepoints(lines: Option<&[String]>) -> impl Iterator<Item = (String, u64)> {
     lines.into_iter().flatten().filter_map(|line| {
         let (name, count) = line.split_once(' ')?;
@@ -148,10 +147,10 @@ fn tracepoints(lines: Option<&[String]>) -> impl Iterator<Item = (String, u64)> 
     })
 }
 
-/// Refuses what cannot work on `machines`, before it costs the time of images and runs.
+/// Rejects specifications that cannot work on `machines`, before time is spent on images and runs.
 ///
 /// # Errors
-/// A sentence that says what to change.
+/// If one of these is the case; the message says what to change.
 pub fn check(spec: &WorkloadSpec, machines: &[&str], known: &Machines) -> Result<()> {
     spec.check()?;
     spec.check_settings(machines)?;
@@ -179,7 +178,7 @@ fn timestamp(time: SystemTime) -> String {
         .to_string()
 }
 
-/// Name of the computer's processor, where Linux tells it.
+/// Name of the computer's processor, by `/proc/cpuinfo`.
 fn processor() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|l| l.starts_with("model name"))?;

@@ -1,7 +1,7 @@
-//! What a run tells the user while it goes on.
+//! Messages to the user during a run.
 
-/// Tells the user something on standard error. Nothing can be done if that is closed. What guests
-/// and files have said is among it, and does not drive the terminal.
+/// Prints a message on standard error; errors are ignored. Text from guests and files in it cannot
+/// control the terminal.
 #[macro_export]
 macro_rules! note {
     ($($text:tt)*) => {{
@@ -11,8 +11,8 @@ macro_rules! note {
     }};
 }
 
-/// Text without control characters but for line ends and tabs: all that guests or files have a say
-/// in goes through this before it is shown, but for the console of a session.
+/// Text without control characters except line ends and tabs. All text that guests or files control
+/// is filtered by this before it is shown, except the console of a session.
 pub fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();

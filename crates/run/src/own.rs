@@ -1,4 +1,4 @@
-//! What users describe in files of their own: machines and workloads.
+//! Machines and workloads that users describe in files.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use trapless_machine::{Machines, OwnMachine};
 
 use crate::files;
 
-/// File with machines and workloads of one's own.
+/// Name of files with users' machines and workloads.
 const NAME: &str = "trapless.toml";
 
 /// The folder with the user's configurations.
@@ -20,7 +20,7 @@ pub fn config_folder() -> Option<PathBuf> {
     config.filter(|folder| folder.is_absolute()).or_else(home)
 }
 
-/// The files that there are, with their texts: the user's, then that of the current folder.
+/// The existing files with their texts: the user's, then that of the current folder.
 pub(crate) fn descriptions() -> Result<Vec<(PathBuf, String)>> {
     let users = config_folder().map(|folder| folder.join("trapless").join(NAME));
     let mut seen = Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn descriptions() -> Result<Vec<(PathBuf, String)>> {
 /// of the current folder.
 ///
 /// # Errors
-/// If one of the files cannot be read, or says something wrong.
+/// If one of the files cannot be read, or is invalid.
 pub fn machines(own: &[OwnMachine]) -> Result<Machines> {
     let mut machines = Machines::default();
     own.iter().try_for_each(|own| machines.add_own(own))?;
@@ -67,7 +67,7 @@ pub fn workloads(project: &Project) -> Result<Workloads> {
 /// The workload that a user names: one of [`workloads`], or a file.
 ///
 /// # Errors
-/// If there is none, or it says something wrong.
+/// If there is none, or it is invalid.
 pub fn workload(named: &str, project: &Project) -> Result<Experiment> {
     let workloads = workloads(project)?;
     Ok(match file(named) {
@@ -82,7 +82,7 @@ pub fn file(named: &str) -> Option<&Path> {
     is_file.then(|| Path::new(named))
 }
 
-/// All about a workload, as JSON.
+/// Full description of a workload, as JSON.
 pub fn describe(e: &Experiment) -> Value {
     let parameters: serde_json::Map<_, _> = e
         .parameters
@@ -102,7 +102,7 @@ pub fn describe(e: &Experiment) -> Value {
         "guest_memory": e.guest.memory, "parameters": parameters, "own": own })
 }
 
-/// What the workload is called in file names.
+/// Name of the workload in file names.
 pub fn short_name(named: &str) -> String {
     let stem = file(named).and_then(Path::file_stem);
     stem.map_or_else(|| named.into(), |stem| stem.to_string_lossy().into_owned())

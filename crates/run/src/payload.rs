@@ -7,7 +7,7 @@ use trapless_images::{Images, Kept, Project};
 use trapless_machine::Payload;
 
 use crate::kernels::{PATCHED_HOST, PATCHED_KERNEL};
-use crate::plan::one_after_the_other;
+use crate::plan::concatenate;
 use crate::spec::{BootSpec, Firmware, Kernel};
 use crate::{copy, files, project};
 
@@ -23,14 +23,14 @@ const PCI_INIT: &str = " rdinit=/lib/trapless/pci-init";
 pub struct Loaded {
     /// Firmware, kernel, initial RAM disk.
     pub payload: Payload,
-    /// Keeps images in the cache.
+    /// Keeps images from being removed from the cache.
     _kept: Option<Kept>,
 }
 
-/// What the options say is loaded.
+/// Loads the payload that the options describe.
 ///
 /// # Errors
-/// If a file cannot be read or an image not be made, or nothing is left to boot.
+/// If a file cannot be read, an image cannot be made, or there is nothing to boot.
 pub fn payload(spec: &BootSpec, project: &Project) -> Result<Loaded> {
     let mut images = None;
     let mut image = |name: &str| -> Result<PathBuf> {
@@ -74,7 +74,7 @@ pub fn payload(spec: &BootSpec, project: &Project) -> Result<Loaded> {
             if !spec.pci.is_empty() {
                 archives.push(image(PCI)?);
             }
-            Some(one_after_the_other(&archives, &[])?)
+            Some(concatenate(&archives, &[])?)
         }
         (None, _) => None,
     };

@@ -1,4 +1,4 @@
-//! A workload made ready: its images, its machine, and whether it did what it should.
+//! A prepared workload: its images, its machine, and the judgement of its result.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,14 +21,14 @@ use crate::spec::{EngineChoice, RunId, RunSpec, Spec, Vmm, WorkloadSpec};
 use crate::trapless::Trapless;
 use crate::{files, interrupt, own, project};
 
-/// What Linux on riscv64 takes of a command line, less the words that a run and `explore` add.
+/// Maximum command line of Linux on riscv64, less the words that a run and `explore` add.
 const MAX_COMMAND_LINE: usize = 1023 - 64;
-/// RAM in MiB that a guest needs besides what a user adds to it.
+/// RAM in MiB that a guest needs besides the user's files.
 const GUEST_ITSELF: u64 = 96;
-/// Parameter of every workload: whether its vCPUs have harts of their own.
+/// Parameter of every workload: whether each vCPU has a dedicated hart.
 const DEDICATED: &str = "dedicated";
 
-/// What the console says of a failure: the kernel's own reason, or else the last line.
+/// Reason of a failure by the console: the kernel's panic message, or else the last line.
 fn last_words(transcript: &Transcript) -> String {
     match &transcript.panic {
         Some(panic) => format!("a kernel panicked: {panic}"),
@@ -36,9 +36,9 @@ fn last_words(transcript: &Transcript) -> String {
     }
 }
 
-/// Several archives, and one that is in memory if there is any, as one initial RAM file system.
-/// Linux unpacks one after the other; their writer ends them where the next may begin.
-pub fn one_after_the_other(archives: &[PathBuf], added: &[u8]) -> Result<Content> {
+/// Concatenates archives, and one in memory if there is any, to one initial RAM file system. Linux
+/// unpacks concatenated archives; each is padded to the alignment of the next.
+pub fn concatenate(archives: &[PathBuf], added: &[u8]) -> Result<Content> {
     if let ([only], true) = (archives, added.is_empty()) {
         return files::content(only, "image");
     }
@@ -50,7 +50,7 @@ pub fn one_after_the_other(archives: &[PathBuf], added: &[u8]) -> Result<Content
     Ok(Content::Bytes(bytes))
 }
 
-/// The name of an artefact in the cache: its folder's says what is in it.
+/// The name of an artefact in the cache: the name of its folder identifies its content.
 fn by_content(path: &Path) -> String {
     let names = path.components().rev().take(2);
     let mut names: Vec<_> = names.map(|c| c.as_os_str().to_string_lossy()).collect();
@@ -58,8 +58,7 @@ fn by_content(path: &Path) -> String {
     names.join("/")
 }
 
-/// Words on the command line of a host with so many harts that keep its kernel on the first of
-/// them.
+/// Kernel parameters that keep the kernel of a host with so many harts on the first of them.
 fn isolate(harts: u32) -> String {
     let last = harts - 1;
     format!(
@@ -72,8 +71,8 @@ fn word(text: &str) -> Value {
     Value::Word(text.into())
 }
 
-/// Refuses a guest that has no room for what is added to it: its kernel holds the archive and the
-/// files of it at once.
+/// Rejects a guest without enough RAM for the user's files: its kernel holds the archive and the
+/// unpacked files at once.
 fn check_room(workload: &Experiment, harts: Option<u32>, overlay: &Overlay) -> Result<()> {
     let memory = workload.guest_memory(harts.unwrap_or(workload.guest.harts));
     let megabytes = overlay.in_guest as u64 >> 20;
@@ -88,7 +87,8 @@ fn check_room(workload: &Experiment, harts: Option<u32>, overlay: &Overlay) -> R
     Ok(())
 }
 
-/// Kernel command line and number of harts of a host that runs `workload` as `spec` says.
+/// Kernel command line and number of harts of a host that runs `workload` with the options of
+/// `spec`.
 fn host(spec: &WorkloadSpec, workload: &Experiment) -> Result<(String, u32)> {
     let parameters = spec.workload_parameters();
     let append = workload.host_command_line(&parameters, spec.guest_harts)?;
@@ -125,9 +125,9 @@ macro_rules! fail {
     };
 }
 
-/// Everything a workload needs, the same for all machines that are compared.
+/// Everything a workload needs; shared by all machines that are compared.
 pub struct Plan {
-    /// What it runs.
+    /// The specification.
     pub spec: WorkloadSpec,
     /// Machines by name.
     machines: Machines,
@@ -141,15 +141,15 @@ pub struct Plan {
     packages: BTreeMap<String, String>,
     /// The images by content, for checkpoints.
     pub images: Vec<String>,
-    /// Keeps them in the cache: each run reads them again.
+    /// Keeps images from being removed from the cache: each run reads them again.
     _kept: Kept,
     /// The cache's folder.
     cache: PathBuf,
     /// Checkpoints that runs keep.
     store: Option<Store>,
-    /// Names the workload by content, if it is a user's own.
+    /// Checksum of the workload, if it is a user's own.
     overlay: Option<String>,
-    /// What ledgers say of kernels of the user's own, by name.
+    /// Descriptions in ledgers of the user's kernels, by name.
     own_kernels: Vec<(String, String)>,
     consoles: Consoles,
 }
@@ -162,8 +162,17 @@ pub enum Consoles {
     Hidden,
     /// On standard error.
     Shown,
-    /// There, and each line says which run it is of.
+    /// On standard error, with the name of the run before each line.
     Labelled,
+}
+
+/// How a machine starts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// It boots its payload.
+    Boot,
+    /// Its state comes from a checkpoint.
+    Restore,
 }
 
 /// A machine that is about to boot a workload.
@@ -172,9 +181,9 @@ pub struct Ready {
     pub machine: Machine,
     /// Its ledger and console.
     pub recorder: SharedRecorder,
-    /// What the machine is.
+    /// The machine's configuration.
     pub config: MachineConfig,
-    /// Virtual time in cycles of the checkpoint from which it goes on.
+    /// Virtual time in cycles of the checkpoint from which it is resumed.
     pub resumed: Option<u64>,
 }
 
@@ -230,7 +239,7 @@ impl Plan {
         }
         let mut added = own.archives;
         added.extend(overlay.iter().flat_map(|overlay| &overlay.archive));
-        let initrd = one_after_the_other(&archives, &added)?;
+        let initrd = concatenate(&archives, &added)?;
         contents.extend(
             own.about
                 .iter()
@@ -264,25 +273,25 @@ impl Plan {
         &self.machines
     }
 
-    /// Keeps a checkpoint of where the measured part of each run begins, and goes on from those
-    /// that are kept; of all together at most `most` bytes, or as many as there is room for.
+    /// Keeps a checkpoint of the start of each run's measured part, and resumes runs from kept
+    /// ones; of all together at most `most` bytes, or the default.
     pub fn keep_checkpoints(&mut self, most: Option<u64>) {
         if self.spec.options.engine != EngineChoice::Both {
             self.store = Store::open(&self.cache, most);
         }
     }
 
-    /// Which consoles are shown.
+    /// Whether and how consoles are shown.
     pub fn consoles(&self) -> Consoles {
         self.consoles
     }
 
-    /// Shows consoles.
+    /// Sets whether and how consoles are shown.
     pub fn show_consoles(&mut self, consoles: Consoles) {
         self.consoles = consoles;
     }
 
-    /// What a checkpoint says of `run`.
+    /// Description of `run` in a checkpoint.
     pub fn about(&self, run: &RunId) -> checkpoint::Run<'_> {
         let spec = if run.seed == self.spec.seed() {
             RunSpec {
@@ -310,18 +319,18 @@ impl Plan {
         format!("{} trapless.seed={seed}", self.append)
     }
 
-    /// Builds the machine of `run` and puts the state of `checkpoint` into it.
+    /// Builds the machine of `run` and restores the state of `checkpoint` into it.
     pub fn resumed(
         &self,
         run: &RunId,
         observation: &mut Observation,
         checkpoint: &Checkpoint,
     ) -> Result<Ready> {
-        let ready = self.build(run, observation, self.screen(run), true)?;
+        let ready = self.build(run, observation, self.screen(run), Start::Restore)?;
         self.take_over(run, ready, checkpoint)
     }
 
-    /// Puts the state of `checkpoint` into a machine of `run`.
+    /// Restores the state of `checkpoint` into a machine of `run`.
     pub fn take_over(
         &self,
         run: &RunId,
@@ -353,7 +362,7 @@ impl Plan {
         Ok(ready)
     }
 
-    /// What the machine of `run` is.
+    /// Configuration of the machine of `run`.
     pub fn config(&self, run: &RunId) -> Result<MachineConfig> {
         let mut config = machine::config(
             &self.machines,
@@ -366,8 +375,8 @@ impl Plan {
         Ok(config)
     }
 
-    /// Where a checkpoint of `run` is kept, if the user wants that: of the instant at which its
-    /// measured part begins, or another one that is called `instant`.
+    /// Place in the cache of a checkpoint of `run`, unless checkpoints are disabled: of the start
+    /// of its measured part, or of another `instant` by name.
     pub fn place(&self, run: &RunId, instant: Option<&str>) -> Result<Option<Place<'_>>> {
         let Some(store) = &self.store else {
             return Ok(None);
@@ -383,7 +392,7 @@ impl Plan {
         Ok(key.names().map(|names| Place::new(store, names)))
     }
 
-    /// The machine of `run`: as the checkpoint at `place` has it if there is one, else about to
+    /// The machine of `run`: restored from the checkpoint at `place` if there is one, else about to
     /// boot.
     pub fn start(
         &self,
@@ -399,24 +408,24 @@ impl Plan {
                 Err(error) => place.discard(&error),
             }
         }
-        self.build(run, observation, self.screen(run), false)
+        self.build(run, observation, self.screen(run), Start::Boot)
     }
 
-    /// Builds the machine of `run`, about to boot, or to take over a checkpoint, with a copy of its
-    /// console for `console`.
+    /// Builds the machine of `run`, about to boot or to be restored from a checkpoint, with a copy
+    /// of its console for `console`.
     pub fn build(
         &self,
         run: &RunId,
         observation: &mut Observation,
         console: Option<Box<dyn Write + Send>>,
-        resumes: bool,
+        start: Start,
     ) -> Result<Ready> {
         let config = self.config(run)?;
         let recorder = SharedRecorder::of(&config, self.experiment.measured());
         let tap = ConsoleTap::new(recorder.clone(), console);
-        let part = |content: &Content| match resumes {
-            true => content.outline(),
-            false => content.clone(),
+        let part = |content: &Content| match start {
+            Start::Restore => content.outline(),
+            Start::Boot => content.clone(),
         };
         let payload = Payload {
             firmware: Some(self.firmware.clone()),
@@ -428,7 +437,7 @@ impl Plan {
         let peripherals = Peripherals::new(Box::new(tap));
         let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
         observation.follow(&recorder);
-        if !resumes {
+        if start == Start::Boot {
             recorder.lock().name_threads(machine.ram());
         }
         machine.add_sink(Box::new(recorder.clone()));
@@ -444,8 +453,8 @@ impl Plan {
         })
     }
 
-    /// Where the host's console is shown, if it is: a line at a time, since runs may be side by
-    /// side.
+    /// Writer that shows the host's console, if it is shown: a line at a time, since runs may be
+    /// parallel.
     fn screen(&self, run: &RunId) -> Option<Box<dyn Write + Send>> {
         let label = match self.consoles {
             Consoles::Hidden => return None,
@@ -455,7 +464,7 @@ impl Plan {
         Some(Box::new(Lines::new(label, std::io::stderr())))
     }
 
-    /// Whether the workload did what it should.
+    /// Whether the workload succeeded.
     pub fn judge(
         &self,
         outcome: Outcome,
@@ -493,12 +502,12 @@ impl Plan {
             );
         }
         if host.is_none() {
-            fail!("{title} ended without saying so ({last}); use --console to watch");
+            fail!("{title} ended without reporting it ({last}); use --console to watch");
         }
         Ok(())
     }
 
-    /// What the ledger says of the workload.
+    /// Description of the workload in the ledger.
     pub fn describe(&self, run: &RunId, info: &mut RunInfo, transcript: &Transcript) -> Result<()> {
         info.workload = self.experiment.name.clone();
         info.packages = self.packages.clone();

@@ -1,7 +1,7 @@
-//! `--script` and `--until`: what is typed on the console, and when the session ends, by what the
-//! guest prints.
+//! `--script` and `--until`: input on the console and the end of the session, controlled by what
+//! the guest prints.
 //!
-//! All of it happens in virtual time, so that a session is the same each time and with each engine.
+//! All times are virtual, so that a session is the same each time and with each engine.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -12,15 +12,15 @@ use trapless_machine::VirtualTime;
 
 use crate::console::SharedRecorder;
 
-/// Cycles from what a script waits for to what it then types: more than the time between two looks
-/// at the script, so that it does not depend on when these are.
+/// Cycles from the output that a script waits for to its next input: more than the time between two
+/// polls of the script, so that it does not depend on when these happen.
 const REACTION: u64 = 4_000_000;
-/// Virtual time in seconds that a script waits for a line unless it says otherwise.
+/// Default timeout of a line, in seconds of virtual time.
 const PATIENCE: u64 = 60;
-/// Bytes of output that a pattern can reach back.
+/// Bytes of output that a pattern can match.
 const REACH: usize = 64 << 10;
 
-/// What is to be done next.
+/// A step of a script.
 #[derive(Debug)]
 enum Step {
     /// Wait until the output since the last wait matches.
@@ -36,9 +36,9 @@ enum Step {
 /// Why a script ends a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// It said so.
+    /// It reached `end`, or `until` matched.
     Done,
-    /// What it waits for has not come. A sentence.
+    /// Expected output did not appear; with a message.
     Late(String),
 }
 
@@ -48,7 +48,7 @@ pub struct Script {
     steps: VecDeque<(usize, Step)>,
     /// Output since the last match.
     output: Vec<u8>,
-    /// What is to be typed, and when in cycles.
+    /// Input to be typed, with virtual times in cycles.
     typed: Vec<(u64, Vec<u8>)>,
     patience: u64,
     /// When the wait for the first step, or for the end, began, in cycles.
@@ -57,12 +57,12 @@ pub struct Script {
 }
 
 impl Script {
-    /// Reads a script. Empty lines and those that begin with `#` are nothing; the others are
+    /// Reads a script. Empty lines and those that begin with `#` are ignored; the others are
     /// `expect REGEX`, `send TEXT`, `timeout SECONDS` and `end`. TEXT is typed with Enter after it;
     /// `\t`, `\n`, `\e`, `\xNN` and `\\` stand for bytes, and `\c` at the end leaves out Enter.
     ///
     /// # Errors
-    /// A sentence with the number of the line.
+    /// If a line is wrong; the message has its number.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut steps = VecDeque::new();
         for (index, line) in text.lines().enumerate() {
@@ -95,7 +95,7 @@ impl Script {
     /// A script that ends as soon as the output matches `regex`, however long that takes.
     ///
     /// # Errors
-    /// A sentence about the pattern.
+    /// If the pattern is wrong.
     pub fn until(regex: &str) -> Result<Self, String> {
         let steps = [Step::Expect(pattern(regex)?), Step::End];
         Ok(Self::new(steps.map(|step| (0, step)).into(), u64::MAX))
@@ -134,7 +134,7 @@ impl Script {
         }
     }
 
-    /// Does what there is to do before the next wait.
+    /// Executes the steps up to the next wait.
     fn go_on(&mut self, now: u64) {
         while let Some((number, step)) = self.steps.pop_front() {
             match step {
@@ -152,12 +152,12 @@ impl Script {
         }
     }
 
-    /// What is to be typed now, with the virtual time in cycles at which it arrives.
+    /// Input that is to be typed now, with the virtual time in cycles at which it arrives.
     pub fn take_typed(&mut self) -> Vec<(u64, Vec<u8>)> {
         std::mem::take(&mut self.typed)
     }
 
-    /// The machine starts anew, and so does its clock.
+    /// The machine was reset, and its clock starts again.
     pub fn restart(&mut self) {
         self.since = 0;
     }
@@ -172,14 +172,14 @@ impl Script {
         }
         let seconds = self.patience / VirtualTime::HZ;
         Some(End::Late(match self.missing() {
-            Some(what) => format!("{what} has not come within {seconds} s"),
+            Some(what) => format!("{what} did not appear within {seconds} s"),
             None => format!(
                 "the machine is still on {seconds} s after the last line of the script; `end` leaves it"
             ),
         }))
     }
 
-    /// What the script still waits for, in words; `None` if it has come to its end.
+    /// Description of what the script waits for; `None` if it has reached its end.
     pub fn missing(&self) -> Option<String> {
         let (number, step) = self.steps.front()?;
         let Step::Expect(regex) = step else {
@@ -197,7 +197,7 @@ fn pattern(text: &str) -> Result<Regex, String> {
         return Err("there is no pattern to wait for".into());
     }
     Regex::new(text).map_err(|error| {
-        // The last line says what; those before it point at the place.
+        // The last line of the message is the reason; those before it point at the place.
         let error = error.to_string();
         let reason = error.lines().last().unwrap_or_default();
         let reason = reason.strip_prefix("error: ").unwrap_or(reason);
@@ -205,7 +205,7 @@ fn pattern(text: &str) -> Result<Regex, String> {
     })
 }
 
-/// What is typed for `text`: Enter is a carriage return.
+/// The bytes to type for `text`: Enter is a carriage return.
 fn typed(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -237,7 +237,7 @@ fn typed(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// A script that the console feeds while the session looks at it.
+/// A script shared by the console, which feeds it, and the session, which polls it.
 #[derive(Clone)]
 pub struct SharedScript(Arc<Mutex<Script>>);
 
@@ -247,17 +247,17 @@ impl SharedScript {
         Self(Arc::new(Mutex::new(script)))
     }
 
-    /// Looks at it.
+    /// Locks it.
     pub fn lock(&self) -> MutexGuard<'_, Script> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Shows the script what the guest prints, and passes it on.
+/// Passes output of the guest to the script and to the screen.
 pub struct ScriptTap {
     /// The script.
     pub script: SharedScript,
-    /// Who knows what time it is.
+    /// Source of the virtual time.
     pub recorder: SharedRecorder,
     /// The screen.
     pub copy: Box<dyn Write + Send>,

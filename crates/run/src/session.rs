@@ -1,4 +1,4 @@
-//! A machine under way that another program drives piece by piece, with its ledger and console.
+//! A machine that another program drives step by step, with its ledger and console.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,23 +17,24 @@ use crate::observe::{Observation, ObserveOptions};
 use crate::outside::record::{Record, Recorder};
 use crate::outside::{Outside, Source, TICK};
 use crate::payload::payload;
-use crate::plan::{Plan, Ready};
+use crate::plan::{Plan, Ready, Start};
 use crate::series::at_a_time;
 use crate::spec::{BootSpec, ExecSpec, RunId, Spec, WorkloadSpec};
 use crate::trapless::{Console, Trapless};
 use crate::{files, machine};
 
-/// Virtual time between two looks at what the caller wants, in cycles.
+/// Virtual time between two calls of the caller's `poll`, in cycles: some milliseconds of the
+/// host's time.
 pub const SLICE: u64 = 5_000_000;
 
-/// How a piece of a session ended.
+/// How a call of [`Session::run`] ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// The machine did, or a limit was reached.
+    /// The machine ended, or a limit was reached.
     Machine(Outcome),
-    /// Its kernel has panicked, with these words, and does nothing more.
+    /// Its kernel has panicked, with this message, and does nothing more.
     Panicked(String),
-    /// The caller wanted no more.
+    /// `poll` ended it.
     Caller,
 }
 
@@ -58,11 +59,11 @@ pub struct Session {
     kind: Kind,
     outside: Outside,
     record: Option<Recorder>,
-    /// What makes the machine, for checkpoints.
+    /// The specification of the machine, for checkpoints.
     spec: Spec,
     ended: Option<Outcome>,
     started: SystemTime,
-    /// The host's time that it ran, and instructions when it began.
+    /// Host time that it ran, and number of instructions when it began.
     spent: Duration,
     before: u64,
 }
@@ -80,12 +81,12 @@ impl Plan {
         console: Console,
     ) -> Result<Session> {
         let mut observation = Observation::new(observe)?;
-        let ready = self.build(run, &mut observation, Some(console), false)?;
+        let ready = self.build(run, &mut observation, Some(console), Start::Boot)?;
         Ok(Session::of_workload(self.clone(), run, ready, observation))
     }
 
-    /// How many of `runs` runs to make at a time: `asked`, or one for each processor, but no more
-    /// than there is memory for.
+    /// How many of `runs` runs to make at a time: as requested, or one for each processor, but no
+    /// more than there is memory for.
     pub fn at_a_time(&self, asked: Option<usize>, runs: usize) -> usize {
         at_a_time(asked, runs, &self.spec.options)
     }
@@ -100,7 +101,7 @@ impl Plan {
 }
 
 impl Trapless {
-    /// Makes a workload ready, with its images.
+    /// Prepares a workload with its images.
     ///
     /// # Errors
     /// If an option or an image cannot be used.
@@ -127,7 +128,7 @@ impl Trapless {
         }
     }
 
-    /// Goes on with a checkpoint that [`Session::save`] or `trapless run --checkpoint` has written.
+    /// Resumes a checkpoint that [`Session::save`] or `trapless run --checkpoint` has written.
     ///
     /// # Errors
     /// If it is damaged, or of another version of this program, of other images or files.
@@ -189,7 +190,7 @@ impl Session {
         console: Console,
     ) -> Result<Self> {
         let mut observation = Observation::new(&ObserveOptions::default())?;
-        let ready = plan.build(run, &mut observation, Some(console), true)?;
+        let ready = plan.build(run, &mut observation, Some(console), Start::Restore)?;
         let ready = plan.take_over(run, ready, checkpoint)?;
         Ok(Self::of_workload(plan, run, ready, observation))
     }
@@ -254,7 +255,7 @@ impl Session {
         Ok(Self::new(machine, recorder, observation, kind, spec))
     }
 
-    /// Puts the state of `checkpoint` into a machine that was built for it.
+    /// Restores the state of `checkpoint` into a machine that was built for it.
     fn resumed(mut self, checkpoint: &Checkpoint) -> Result<Self> {
         let devices = match &self.kind {
             Kind::Workload { plan, .. } => &plan.images[..],
@@ -265,7 +266,7 @@ impl Session {
         Ok(self)
     }
 
-    /// Its ledger, and what its console has said.
+    /// Its ledger, and the state of its console.
     pub fn recorder(&self) -> SharedRecorder {
         self.recorder.clone()
     }
@@ -275,12 +276,12 @@ impl Session {
         &self.machine
     }
 
-    /// The machine, to change what is in it.
+    /// The machine, mutably.
     pub fn machine_mut(&mut self) -> &mut Machine {
         &mut self.machine
     }
 
-    /// Virtual time in cycles at which the run of a workload is given up.
+    /// Limit of virtual time of the run of a workload, in cycles.
     pub fn time_limit(&self) -> Option<u64> {
         match &self.kind {
             Kind::Workload { plan, .. } => Some(plan.time_limit()),
@@ -293,9 +294,9 @@ impl Session {
         self.recorder.lock().measuring()
     }
 
-    /// Lets the machine run until one of `limits` or something else ends it. `poll` is called
-    /// between slices of some milliseconds; with `false` the caller wants no more. A run that
-    /// repeats a record stops where the recorded one was left.
+    /// Runs the machine until one of `limits` or something else ends it. `poll` is called between
+    /// slices of some milliseconds and ends it by `false`. A run that replays a record stops where
+    /// the recorded one was left.
     ///
     /// # Errors
     /// Those of `poll`; if a trace or a record cannot be written, or if this is not the recorded
@@ -350,9 +351,9 @@ impl Session {
         Ok(Ended::Machine(outcome.unwrap_or(Outcome::Limit)))
     }
 
-    /// Lets the machine run in slices of `slice` cycles of virtual time, before each of which
-    /// `limits` is asked, until it ends, its kernel is dead, its record ends, or `poll` wants no
-    /// more. The outcome is `None` if the machine could go on.
+    /// Runs the machine in slices of `slice` cycles of virtual time, before each of which `limits`
+    /// is called, until it ends, its kernel is dead, its record ends, or `poll` ends it. The
+    /// outcome is `None` if the machine could continue.
     ///
     /// # Errors
     /// Those of `poll`, or if two engines differ.
@@ -384,7 +385,7 @@ impl Session {
         failed.map_or(outcome, Err)
     }
 
-    /// Nothing more is recorded: the record gets its end.
+    /// Completes the record.
     fn finish_record(&mut self) -> Result<()> {
         let Some(record) = self.record.take() else {
             return Ok(());
@@ -394,7 +395,7 @@ impl Session {
         record.finish()
     }
 
-    /// The run is over: completes its trace.
+    /// Ends the run and completes its trace.
     pub(crate) fn finish(&mut self, outcome: Outcome) -> Result<()> {
         if self.ended.is_none() {
             self.observation.finish(self.machine.now())?;
@@ -403,7 +404,7 @@ impl Session {
         self.finish_record()
     }
 
-    /// The profile as text, if one is wanted.
+    /// The profile as text, if one was requested.
     pub fn profile(&self) -> Option<String> {
         self.observation.profile()
     }
@@ -411,7 +412,7 @@ impl Session {
     /// The ledger so far.
     ///
     /// # Errors
-    /// If the workload has ended, but not as it should.
+    /// If the workload has ended with a failure.
     pub fn ledger(&self) -> Result<LedgerFile> {
         let recorder = self.recorder.lock();
         let late = self.time_limit().is_some_and(|at| self.machine.now() >= at);
@@ -440,11 +441,11 @@ impl Session {
         Ok(ledger.to_file(info, Some(host)))
     }
 
-    /// Writes a checkpoint, out of which [`Trapless::resume`] goes on, and of a workload `trapless
+    /// Writes a checkpoint, from which [`Trapless::resume`] continues, and of a workload `trapless
     /// resume`, too.
     ///
     /// # Errors
-    /// If the file cannot be written, or the machine not be saved.
+    /// If the file cannot be written, or the machine cannot be saved.
     pub fn save(&self, path: &Path) -> Result<()> {
         if self.outside.is_open() {
             bail!(
@@ -466,14 +467,14 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// A record that is not ended here looks like that of a program that was killed. What cannot be
-    /// written any more was told by a call before.
+    /// A record that is not ended here looks like that of a program that was killed. Errors were
+    /// reported by earlier calls.
     fn drop(&mut self) {
         let _ = self.finish_record();
     }
 }
 
-/// A console that a UART and `tohost` write to.
+/// A console shared by a UART and `tohost`.
 #[derive(Clone)]
 struct Both(Arc<Mutex<Console>>);
 

@@ -15,7 +15,7 @@ use crate::own;
 pub struct Source {
     /// Where it is.
     pub path: PathBuf,
-    /// What it says, with relative paths in place of absolute ones; `None` if it cannot be read.
+    /// Its text, with relative paths in place of absolute ones; `None` if it cannot be read.
     pub text: Option<String>,
     /// Files and folders that it names.
     pub files: Vec<PathBuf>,
@@ -38,7 +38,7 @@ pub fn sources(workloads: &[PathBuf]) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// One with any number of machines and workloads.
+/// A file with any number of machines and workloads.
 fn of_all(path: PathBuf, text: String) -> Source {
     Source::new(path, Some(text), &mut |tables, visit| {
         for (kind, visit_one) in [
@@ -55,9 +55,9 @@ fn of_all(path: PathBuf, text: String) -> Source {
     })
 }
 
-/// Is shown each name of a file.
+/// Callback for each name of a file.
 type Visitor<'v> = &'v mut dyn FnMut(&mut String);
-/// Shows a visitor the names in a table.
+/// Calls a visitor for each name in a table.
 type Visit = fn(&mut Table, Visitor<'_>);
 
 impl Source {
@@ -71,7 +71,7 @@ impl Source {
             files: Vec::new(),
             path,
         };
-        // What is no TOML is refused where it is used.
+        // Invalid TOML is reported where the file is used.
         let tables = source.text.as_deref().map(str::parse::<Table>);
         let Some(Ok(mut tables)) = tables else {
             return source;

@@ -1,8 +1,8 @@
-//! Names of the threads of the machine's own kernel, out of its memory, for the ledger.
+//! Names of the threads of the machine's own kernel, read from its memory, for the ledger.
 //!
-//! The ledger sees the address of a thread's `task_struct`. Where in it number and name are, the
-//! kernel's type information says, which Linux has in its image (`CONFIG_DEBUG_INFO_BTF`). Without
-//! it threads have no names.
+//! The ledger knows the address of a thread's `task_struct`. The offsets of number and name in it
+//! come from the kernel's type information, which Linux has in its image (`CONFIG_DEBUG_INFO_BTF`).
+//! Without it threads have no names.
 
 use std::collections::HashMap;
 
@@ -14,21 +14,21 @@ use vm_memory::{Bytes, GuestAddress};
 
 use trapless_symbols::btf::{self, Btf};
 
-/// Bytes from the start of RAM in which the kernel's image is looked for.
+/// Bytes from the start of RAM in which to search for the kernel's image.
 const IMAGE: u64 = 128 << 20;
 /// Bytes that are searched at once.
 const CHUNK: usize = 1 << 20;
 /// Alignment of type information in an image.
 const ALIGNMENT: usize = 4;
-/// More type information than a kernel has.
+/// Maximum size of type information: more than a kernel has.
 const MOST_TYPES: usize = 64 << 20;
 /// Length of `comm` (`TASK_COMM_LEN`).
 const COMM: usize = 16;
 
-/// Longest part of a `task_struct` that is read at once, in bytes.
+/// Maximum part of a `task_struct` that is read at once, in bytes.
 const PART: u64 = 2048;
 
-/// Where the kernel keeps what a thread is called. All of it is in one part of `task_struct`.
+/// Where the kernel keeps number and name of a thread, in one part of `task_struct`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Layout {
     /// Offset of that part in bytes, and its length.
@@ -52,7 +52,8 @@ impl Layout {
         })
     }
 
-    /// Whether [`new`](Self::new) makes such a one: others come out of damaged checkpoints.
+    /// Whether [`new`](Self::new) could have made this layout: others come from damaged
+    /// checkpoints.
     fn is_possible(&self) -> bool {
         let at = |offset: usize| self.part.0.checked_add(offset as u64);
         let offsets = (at(self.comm), at(self.pid), at(self.tgid));
@@ -62,7 +63,7 @@ impl Layout {
         comm.checked_add(PART).is_some() && Self::new([comm, pid, tgid]) == Some(*self)
     }
 
-    /// What the part says; `None` if it is no thread's.
+    /// Number and name in the part; `None` if it is not a thread's.
     fn read<'a>(&self, part: &'a [u8]) -> Option<ThreadName<'a>> {
         let number = |at| Some(u32::from_le_bytes(part.get(at..at + 4)?.try_into().ok()?));
         let comm = part.get(self.comm..self.comm + COMM)?;
@@ -74,7 +75,7 @@ impl Layout {
     }
 }
 
-/// What the kernel's type information says; `None` if there is none, or it says something else.
+/// The layout by the kernel's type information; `None` if there is none, or it has no such fields.
 fn layout(ram: &Ram) -> Option<Layout> {
     let memory = ram.guest_memory();
     let mut chunk = vec![0; CHUNK];
@@ -104,15 +105,15 @@ fn layout_at(ram: &Ram, at: u64) -> Option<Layout> {
     Layout::new(btf.offsets("task_struct", ["comm", "pid", "tgid"])?)
 }
 
-/// Threads whose place in RAM is remembered; the host decides how many there are.
+/// Maximum number of threads whose place in RAM is cached; the guest controls how many there are.
 const PLACES: usize = 8192;
 
 /// Reads names while the machine runs.
 pub struct ThreadNames {
     ram: Ram,
     layout: Layout,
-    /// Address in RAM of the part of each `task_struct`. Linux has them where it maps all memory,
-    /// once and for all.
+    /// Address in RAM of the part of each `task_struct`, which is in Linux's linear mapping and
+    /// does not move.
     places: HashMap<u64, u64>,
 }
 
@@ -122,7 +123,7 @@ impl ThreadNames {
         Self::with(layout(ram)?, ram)
     }
 
-    /// Of a kernel in `ram` whose type information says this; `None` if no kernel's does.
+    /// For a kernel in `ram` with this layout; `None` if it is impossible.
     pub fn with(layout: Layout, ram: &Ram) -> Option<Self> {
         layout.is_possible().then(|| Self {
             ram: ram.clone(),
@@ -131,20 +132,20 @@ impl ThreadNames {
         })
     }
 
-    /// What the type information says.
+    /// The layout by the type information.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Tells `ledger` the names of both threads of a switch that it is about to be told of: of the
-    /// one that ran its last, since a program may have been replaced by another meanwhile.
-    pub fn tell(&mut self, ledger: &mut Ledger, switch: &Switch) {
+    /// Gives `ledger` the names of both threads of a switch before it records the switch: the old
+    /// thread's name again, since `execve` may have changed it.
+    pub fn name(&mut self, ledger: &mut Ledger, switch: &Switch) {
         for task in [switch.from, switch.to] {
-            self.tell_one(ledger, switch.satp, task);
+            self.name_one(ledger, switch.satp, task);
         }
     }
 
-    fn tell_one(&mut self, ledger: &mut Ledger, satp: u64, task: u64) {
+    fn name_one(&mut self, ledger: &mut Ledger, satp: u64, task: u64) {
         let Some(place) = self.place(satp, task) else {
             return;
         };
@@ -154,8 +155,8 @@ impl ThreadNames {
         if memory.read_slice(part, GuestAddress(place)).is_err() {
             return;
         }
-        if let Some(said) = self.layout.read(part) {
-            ledger.name_thread(task, &said);
+        if let Some(name) = self.layout.read(part) {
+            ledger.name_thread(task, &name);
         }
     }
 
@@ -234,7 +235,7 @@ mod tests {
                 to,
                 satp,
             };
-            names.tell(&mut ledger, &switch);
+            names.name(&mut ledger, &switch);
             ledger.record(&Event::Switch(switch));
         };
         go(10, 0, a);

@@ -1,4 +1,4 @@
-//! Where the project is, and which machines there are.
+//! The project folder and the known machines.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,11 +13,11 @@ use trapless_machine::{Architecture, MachineConfig, Machines, OwnMachine};
 use crate::spec::MachineOptions;
 use crate::{machine, own};
 
-/// Where the console of a machine is copied to.
+/// Writer for a copy of a machine's console.
 pub type Console = Box<dyn Write + Send>;
 
-/// The command and its parts: where the project is, and which machines there are beside its own and
-/// those of the user.
+/// The environment of runs: the project folder, and machines in addition to those of the project
+/// and of the user.
 ///
 /// ```no_run
 /// use trapless_run::Trapless;
@@ -45,21 +45,21 @@ pub struct Trapless {
 }
 
 impl Trapless {
-    /// The command as it comes: with the project folder that was installed with this program, or
-    /// from which it was built.
+    /// The default environment: the project folder that was installed with this program, or from
+    /// which it was built.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes images and workloads out of this folder, unless the command line names another one.
+    /// Takes images and workloads from this folder, unless the command line names another one.
     #[must_use]
     pub fn with_project(mut self, folder: &Path) -> Self {
         self.project = Some(folder.into());
         self
     }
 
-    /// Adds the machine `name`: `base` with the interrupt architecture that `make` makes. If the
-    /// name is taken, or there is no such base, every command that needs a machine says so.
+    /// Adds the machine `name`: `base` with the interrupt architecture that `make` creates. If the
+    /// name is taken, or there is no such base, every command that needs a machine fails.
     #[must_use]
     pub fn with_machine<A, F>(mut self, name: &str, base: &str, summary: &str, make: F) -> Self
     where
@@ -92,7 +92,7 @@ impl Trapless {
     ///
     /// # Errors
     /// If a file with machines of the user cannot be used, or one of
-    /// [`with_machine`](Self::with_machine) not be added.
+    /// [`with_machine`](Self::with_machine) cannot be added.
     pub fn machines(&self) -> Result<Machines> {
         own::machines(&self.own)
     }
@@ -100,7 +100,7 @@ impl Trapless {
     /// The machine called `name` with `harts` harts.
     ///
     /// # Errors
-    /// A sentence with the known names.
+    /// If there is none; the message lists the known names.
     pub fn machine(&self, name: &str, harts: usize) -> Result<MachineConfig> {
         machine::config(
             &self.machines()?,

@@ -1,5 +1,5 @@
-//! Where the fields of a kernel's structures are, by the type information that the kernel carries
-//! (Documentation/bpf/btf.rst). Only what is needed for that is read.
+//! Offsets of fields of a kernel's structures, from the kernel's own type information
+//! (Documentation/bpf/btf.rst). Only the parts needed for that are read.
 
 /// Length of the header of this version.
 const HEADER: usize = 24;
@@ -59,8 +59,8 @@ impl<'a> Btf<'a> {
             .is_some_and(|end| end.first() == Some(&0))
     }
 
-    /// Offsets in bytes of the named members of a structure. `None` if it is not there, or has not
-    /// all of them, or there is a type of unknown kind before it.
+    /// Offsets in bytes of the named members of a structure. `None` if it does not exist, lacks one
+    /// of them, or there is a type of unknown kind before it.
     #[must_use]
     pub fn offsets<const N: usize>(&self, name: &str, members: [&str; N]) -> Option<[u64; N]> {
         let structure = self.structure(name)?;

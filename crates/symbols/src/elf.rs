@@ -1,4 +1,4 @@
-//! Symbols as an ELF file: sections without content at the addresses that they have in memory.
+//! Symbols as an ELF file: sections without content at their addresses in memory.
 
 use object::write::elf::{FileHeader, SectionHeader, SectionIndex, Sym, Writer};
 use object::write::{Error, StringId};
@@ -6,7 +6,7 @@ use object::{Endianness, elf};
 
 use crate::{Section, Symbol, Symbols, is_name};
 
-/// A symbol on its way into the file.
+/// A symbol of the file.
 struct Entry<'a> {
     symbol: &'a Symbol,
     section: usize,
@@ -33,8 +33,8 @@ impl Entry<'_> {
     }
 }
 
-/// Whether people name the symbol: local labels (`.L...`) and mapping symbols of the psABI (`$x`)
-/// are addresses in functions.
+/// Whether the symbol is a name in the source: local labels (`.L...`) and mapping symbols of the
+/// psABI (`$x`) are addresses in functions.
 fn named(symbol: &Symbol) -> bool {
     is_name(&symbol.name) && !symbol.name.starts_with(['$', '.'])
 }
@@ -47,11 +47,11 @@ fn section_of(sections: &[Section], address: u64) -> Option<usize> {
     (address - section.start < section.len).then_some(found)
 }
 
-/// Symbols with their sections and sizes, local ones first as ELF wants it.
+/// Symbols with their sections and sizes, local ones first as ELF requires.
 fn entries<'a>(symbols: &'a Symbols, writer: &mut Writer<'a>) -> Vec<Entry<'a>> {
     let sections = &symbols.sections;
     let mut entries = Vec::new();
-    // From the last to the first: what follows a symbol says how long it is.
+    // From the last to the first: the size of a symbol follows from the next one.
     let mut next = (u64::MAX, u64::MAX);
     for symbol in symbols.symbols.iter().rev().filter(|symbol| named(symbol)) {
         let Some(section) = section_of(sections, symbol.address) else {
@@ -71,7 +71,7 @@ fn entries<'a>(symbols: &'a Symbols, writer: &mut Writer<'a>) -> Vec<Entry<'a>> 
         });
     }
     entries.reverse();
-    // Readers choose the one with a size of those that have the same address.
+    // Of symbols with the same address, readers choose the one with a size.
     let mut last = None;
     for entry in &mut entries {
         if last.replace(entry.symbol.address) == Some(entry.symbol.address) {

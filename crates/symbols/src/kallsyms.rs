@@ -6,7 +6,8 @@
 //!
 //! Each begins at a multiple of 8. A name is a length and that many numbers of tokens, the first
 //! letter of the text is the symbol's kind; a marker is the place of each 256th name in `names`.
-//! Nothing says where all this is. But among the tokens are the ten digits, each by itself.
+//! Nothing points to these tables, but the tokens include the ten digits as single characters, by
+//! which they are found.
 
 use crate::Symbol;
 
@@ -15,17 +16,17 @@ const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00";
 const TOKENS: usize = 256;
 /// Names between two markers.
 const STRIDE: usize = 256;
-/// Most symbols of a kernel, and most bytes between two markers.
+/// Maximum number of symbols of a kernel, and of bytes between two markers.
 const MOST: usize = 4_000_000;
 const MOST_STRIDE: usize = STRIDE * 1024;
-/// Longest text of a token, and of a name with its kind: `KSYM_NAME_LEN` and more.
+/// Maximum length of a token's text, and of a name with its kind: more than `KSYM_NAME_LEN`.
 const TEXT: usize = 1024;
-/// Most tables of tokens that are tried.
+/// Maximum number of candidate tables of tokens.
 const MOST_TABLES: usize = 64;
 /// The upper half of the address space.
 const KERNEL: u64 = 1 << 63;
 
-/// Symbols of the kernel whose image this is; `None` if there are no such tables.
+/// Symbols of the kernel with this image; `None` if there are no such tables.
 pub fn find(image: &[u8]) -> Option<Vec<Symbol>> {
     let places = image.windows(DIGITS.len()).enumerate();
     let places = places.filter(|(_, part)| *part == DIGITS);
@@ -44,18 +45,18 @@ fn aligned(at: usize) -> usize {
     at.next_multiple_of(8)
 }
 
-/// The texts that the bytes of names stand for.
+/// The texts of tokens.
 struct Tokens<'a> {
     texts: Vec<&'a [u8]>,
-    /// Where the table begins, and where the index behind it ends.
+    /// Beginning of the table, and end of the index after it.
     start: usize,
     end: usize,
 }
 
 impl<'a> Tokens<'a> {
-    /// The table that has the digits there.
+    /// The table with the digits at this place.
     fn find(image: &'a [u8], digits: usize) -> Option<Self> {
-        // Back over the tokens before the digits: each is a text that ends with zero.
+        // Backwards over the tokens before the digits: each is a text that ends with zero.
         let mut start = digits;
         for _ in 0..b'0' {
             let end = start.checked_sub(1)?;
@@ -74,7 +75,7 @@ impl<'a> Tokens<'a> {
             texts.push(text);
             at += text.len() + 1;
         }
-        // The index must say the same.
+        // The index must agree.
         let index = aligned(at);
         let said = image.get(index..index + 2 * TOKENS)?.chunks_exact(2);
         let same = said
@@ -131,7 +132,7 @@ fn names(image: &[u8], markers: &[usize], end: usize) -> Option<(usize, usize)> 
         if !whole {
             return None;
         }
-        // Where the second marker says, the names go on.
+        // The second marker must point to the name with that number.
         let mut at = start;
         for _ in 0..STRIDE.min(count) {
             at = name_at(image, at)?.1;

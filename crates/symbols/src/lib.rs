@@ -1,20 +1,20 @@
-//! Symbols of the kernels that run in a machine, out of its memory.
+//! Symbols of the kernels that run in a machine, read from its memory.
 //!
-//! Debian's kernel comes without a file that has its symbols, and modules are wherever they have
-//! been loaded. But a kernel knows its own: its image has the tables of `/proc/kallsyms`
-//! (`CONFIG_KALLSYMS`), and each module in the list `modules` brings a table. Where the fields of
-//! that list are, the kernel's type information says (`CONFIG_DEBUG_INFO_BTF`); without it there
+//! Debian's kernel has no file with its symbols, and addresses of modules depend on where they were
+//! loaded. But a kernel has its own symbols: its image has the tables of `/proc/kallsyms`
+//! (`CONFIG_KALLSYMS`), and each module in the list `modules` has a table. The offsets of fields of
+//! that list come from the kernel's type information (`CONFIG_DEBUG_INFO_BTF`); without it there
 //! are no symbols of modules.
 //!
 //! | module | subject |
 //! |---|---|
-//! | `space` | memory as the host's kernel, or that of a guest, sees it |
+//! | `space` | virtual memory of the host's kernel, or of a guest's |
 //! | `kallsyms` | tables of the image |
 //! | `modules` | tables of modules |
-//! | [`btf`] | where fields of structures are |
+//! | [`btf`] | offsets of fields of structures |
 //! | `elf` | a file for debuggers |
 //!
-//! What is in memory is the guest's: nothing of it is trusted.
+//! Memory is written by the guest, so nothing in it is trusted.
 
 pub mod btf;
 mod elf;
@@ -31,7 +31,7 @@ pub use space::Space;
 pub struct Symbol {
     /// Virtual address.
     pub address: u64,
-    /// Kind, as `nm` and `/proc/kallsyms` have it: `t` for a function, capital if it is global.
+    /// Kind, as in `nm` and `/proc/kallsyms`: `t` for a function, capital if it is global.
     pub kind: u8,
     /// Its name.
     pub name: String,
@@ -40,17 +40,17 @@ pub struct Symbol {
 /// A range of addresses that belongs to a kernel or to one of its modules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Section {
-    /// `vmlinux` or the module's name, a dot, and what is in it.
+    /// `vmlinux` or the module's name, a dot, and the kind of its content.
     pub name: String,
     /// First address.
     pub start: u64,
     /// Length in bytes.
     pub len: u64,
-    /// It holds instructions.
+    /// Whether it holds instructions.
     pub code: bool,
 }
 
-/// What a kernel says of itself.
+/// Symbols of a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Symbols {
     /// In ascending order, without overlap.
@@ -64,7 +64,7 @@ pub struct Symbols {
 /// There are no symbols.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing in the kernel's place looks like its tables.
+    /// No tables of symbols were found in the kernel's image.
     #[error(
         "there is no kernel with symbols in memory: it has not been loaded yet, or was built \
          without CONFIG_KALLSYMS or for a Linux before 6.6"
@@ -85,7 +85,7 @@ pub enum Error {
 }
 
 impl Symbols {
-    /// Those of the kernel that `space` is the memory of, or of `twin` if that runs the same.
+    /// Symbols of the kernel in `space`, or of `twin` if that runs the same kernel.
     fn read(space: &Space<'_>, twin: Option<&Space<'_>>) -> Option<Self> {
         let own = kallsyms::find(&space.image());
         let mut symbols = own.or_else(|| same_kernel(space, twin?))?;
@@ -100,7 +100,7 @@ impl Symbols {
             symbols.extend(module.symbols);
         }
         sections.sort_by_key(|section| section.start);
-        // A damaged list may name anything.
+        // A damaged list may contain anything.
         sections.dedup_by(|next, last| next.start < last.start.saturating_add(last.len));
         // Of several names for an address the first one is the best in kallsyms' order.
         symbols.sort_by_key(|symbol| symbol.address);
@@ -111,7 +111,7 @@ impl Symbols {
         })
     }
 
-    /// Those of the kernel that HS-mode runs in `ram`, with this value of `satp`.
+    /// Symbols of the kernel that HS-mode runs in `ram`, with this value of `satp`.
     ///
     /// # Errors
     /// [`Error::NoTables`].
@@ -119,9 +119,9 @@ impl Symbols {
         Self::read(&Space::host(ram, satp), None).ok_or(Error::NoTables)
     }
 
-    /// Those of the kernel of a guest, with these values of `vsatp` and `hgatp`; `satp` is that of
-    /// the host. KVM maps a page when the guest first accesses it, and no kernel reads its own
-    /// tables unless it must; but it often is the kernel that the host runs.
+    /// Symbols of the kernel of a guest, with these values of `vsatp` and `hgatp`; `satp` is that
+    /// of the host. KVM maps a page when the guest first accesses it, and a kernel rarely reads its
+    /// own tables; but it is often the same kernel as the host's.
     ///
     /// # Errors
     /// [`Error::NoGuest`] if there is no guest, [`Error::Unmapped`] if it runs another kernel than
@@ -140,7 +140,7 @@ impl Symbols {
         find(&self.symbols, name)
     }
 
-    /// An ELF file with all this and no content: addresses are where they are in memory.
+    /// An ELF file with these symbols and no content; addresses are those in memory.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -158,10 +158,10 @@ fn same_kernel(space: &Space<'_>, twin: &Space<'_>) -> Option<Vec<Symbol>> {
     (text.starts_with("Linux") && twin.text(banner, BANNER)? == text).then_some(symbols)
 }
 
-/// Most bytes of `linux_banner`.
+/// Maximum length of `linux_banner`.
 const BANNER: u64 = 1024;
 
-/// Whether this can be shown, and does not look like something else there.
+/// Whether this is printable, and a plausible name.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_control() || c.is_whitespace())
 }

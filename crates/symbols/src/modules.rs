@@ -6,9 +6,9 @@ use crate::btf::Btf;
 use crate::space::Space;
 use crate::{Section, Symbol, find, is_name};
 
-/// More type information than a kernel has.
+/// Maximum size of type information: more than a kernel has.
 const MOST_TYPES: u64 = 64 << 20;
-/// Most modules; most symbols of them, and most bytes of their names, all together.
+/// Maximum number of modules; of their symbols, and of bytes of their names, all together.
 const MOST_MODULES: usize = 1000;
 const MOST_SYMBOLS: u64 = 1_000_000;
 const MOST_TEXT: usize = 64 << 20;
@@ -77,8 +77,7 @@ pub fn types(space: &Space<'_>, symbols: &[Symbol]) -> Option<Vec<u8>> {
     space.read(start, &mut types).then_some(types)
 }
 
-/// The modules that a kernel with these symbols and types has loaded; none if it does not say where
-/// they are.
+/// The modules that a kernel with these symbols and types has loaded; none if they cannot be found.
 pub fn loaded(space: &Space<'_>, symbols: &[Symbol], types: &[u8]) -> Vec<Module> {
     modules(space, symbols, types).unwrap_or_default()
 }
@@ -91,12 +90,12 @@ fn modules(space: &Space<'_>, symbols: &[Symbol], types: &[u8]) -> Option<Vec<Mo
         symbols: MOST_SYMBOLS,
         text: MOST_TEXT,
     };
-    // A list that does not come back to its head comes back to something, or is endless.
+    // A damaged list may have a cycle without its head, or be endless.
     let mut seen = BTreeSet::from([head]);
     let mut at = space.word(head)?;
     while seen.insert(at) && seen.len() <= MOST_MODULES + 1 {
         let module = at.wrapping_sub(layout.list);
-        // What is being loaded or removed just now has no symbols.
+        // Modules that are being loaded or removed have no symbols.
         modules.extend(read(space, &layout, module, &mut budget));
         let Some(next) = space.word(at) else { break };
         at = next;
@@ -104,7 +103,7 @@ fn modules(space: &Space<'_>, symbols: &[Symbol], types: &[u8]) -> Option<Vec<Mo
     Some(modules)
 }
 
-/// What may still be read.
+/// Remaining limits for reading.
 struct Budget {
     symbols: u64,
     /// Bytes of names.

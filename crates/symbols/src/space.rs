@@ -1,15 +1,15 @@
-//! Memory as the host's kernel, or that of a guest, sees it.
+//! Virtual memory of the host's kernel, or of a guest's.
 
 use trapless_hart::Ram;
+use trapless_isa::page::PAGE_SIZE;
 use vm_memory::{Bytes, GuestAddress};
 
-/// Bytes from the start of RAM in which a kernel's image is looked for.
+/// Bytes from the start of RAM in which to search for a kernel's image.
 const IMAGE: u64 = 128 << 20;
-/// Where guests have their RAM: the VMM gives them the machine's memory map.
+/// Start of guests' RAM: the VMM uses the machine's memory map.
 const GUEST_RAM: u64 = 0x8000_0000;
-const PAGE: u64 = 4096;
 
-/// A kernel's memory. Reading it leaves no trace in the machine.
+/// A kernel's memory. Reading it has no side effects on the machine.
 pub struct Space<'a> {
     ram: &'a Ram,
     /// `satp` of the host; `vsatp` of a guest.
@@ -18,14 +18,14 @@ pub struct Space<'a> {
 }
 
 impl<'a> Space<'a> {
-    /// That of the kernel in HS-mode, with this value of `satp`.
+    /// Memory of the kernel in HS-mode, with this value of `satp`.
     #[must_use]
     pub fn host(ram: &'a Ram, satp: u64) -> Self {
         let (atp, hgatp) = (satp, None);
         Self { ram, atp, hgatp }
     }
 
-    /// That of a kernel in VS-mode, with these values of `vsatp` and `hgatp`.
+    /// Memory of a kernel in VS-mode, with these values of `vsatp` and `hgatp`.
     #[must_use]
     pub fn guest(ram: &'a Ram, vsatp: u64, hgatp: u64) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Where `len` bytes, which are in one page, are in RAM.
+    /// Address in RAM of `len` bytes, which are in one page.
     fn find(&self, atp: u64, va: u64, len: u64) -> Option<u64> {
         match self.hgatp {
             None => self.ram.find_virtual(atp, va, len),
@@ -43,7 +43,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Fills `data` from virtual address `va` on; `false` if something is not there.
+    /// Fills `data` from virtual address `va` on; `false` if part of it is not mapped.
     pub fn read(&self, va: u64, data: &mut [u8]) -> bool {
         self.read_by(self.atp, va, data)
     }
@@ -55,7 +55,7 @@ impl<'a> Space<'a> {
             let Some(at) = va.checked_add(done as u64) else {
                 return false;
             };
-            let part = (data.len() - done).min((PAGE - at % PAGE) as usize);
+            let part = (data.len() - done).min((PAGE_SIZE - at % PAGE_SIZE) as usize);
             let piece = &mut data[done..done + part];
             let place = self.find(atp, at, part as u64);
             if place.is_none_or(|place| memory.read_slice(piece, GuestAddress(place)).is_err()) {
@@ -73,12 +73,12 @@ impl<'a> Space<'a> {
         there.then(|| u64::from_le_bytes(bytes))
     }
 
-    /// The text at `va` up to a zero byte; `None` if it is longer than `most` or no text.
+    /// The text at `va` up to a zero byte; `None` if it is longer than `most` or not text.
     pub fn text(&self, va: u64, most: u64) -> Option<String> {
         let mut text = Vec::new();
         while (text.len() as u64) < most {
             let at = va.checked_add(text.len() as u64)?;
-            let mut piece = vec![0; (PAGE - at % PAGE).min(64) as usize];
+            let mut piece = vec![0; (PAGE_SIZE - at % PAGE_SIZE).min(64) as usize];
             if !self.read(at, &mut piece) {
                 return None;
             }
@@ -91,7 +91,7 @@ impl<'a> Space<'a> {
         None
     }
 
-    /// The part of physical memory that a kernel's image is in; zero where there is nothing.
+    /// The part of physical memory with a kernel's image; zero where nothing is mapped.
     pub fn image(&self) -> Vec<u8> {
         let base = match self.hgatp {
             None => self.ram.base(),
@@ -107,8 +107,8 @@ impl<'a> Space<'a> {
             return image;
         }
         for (page, at) in image
-            .chunks_mut(PAGE as usize)
-            .zip((base..).step_by(PAGE as usize))
+            .chunks_mut(PAGE_SIZE as usize)
+            .zip((base..).step_by(PAGE_SIZE as usize))
         {
             // Without virtual memory these addresses are the kernel's physical ones.
             self.read_by(0, at, page);

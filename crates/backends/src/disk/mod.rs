@@ -1,7 +1,7 @@
 //! Image files as disks.
 //!
-//! A file that a guest may write is locked against everybody else, one that it only reads against
-//! those who write (`flock`, so among programs that ask).
+//! A file that a guest may write has an exclusive lock, one that it only reads a shared one
+//! (`flock`, which is advisory).
 
 mod qcow2;
 mod raw;
@@ -19,11 +19,11 @@ use self::qcow2::Qcow2Disk;
 use self::raw::WritableRaw;
 use crate::Report;
 
-/// What becomes of a guest's writes.
+/// Handling of a guest's writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// They stay in memory.
+    /// They are kept in memory.
     #[default]
     Forget,
     /// The guest sees a read-only disk.
@@ -36,7 +36,7 @@ pub enum Access {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// The disk's bytes.
+    /// Raw: the disk's bytes.
     Raw,
     /// QEMU's, version 2 or 3.
     Qcow2,
@@ -47,16 +47,16 @@ pub enum Format {
 pub struct Image {
     /// The file.
     pub path: PathBuf,
-    /// What becomes of writes.
+    /// Handling of writes.
     pub access: Access,
-    /// The format; `None`: as the file says.
+    /// The format; `None`: detected from the file.
     pub format: Option<Format>,
 }
 
 impl FromStr for Image {
     type Err = String;
 
-    /// Names of files may have commas: options are what follows the name and is known as one.
+    /// Names of files may contain commas: only known options after the name are options.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut image = Self {
             path: PathBuf::new(),
@@ -73,7 +73,7 @@ impl FromStr for Image {
                 _ if Path::new(rest).exists() || !Path::new(name).exists() => break,
                 _ => {
                     return Err(format!(
-                        "{option} is not known; after the file's name give rw (the guest's writes \
+                        "{option} is unknown; after the file's name give rw (the guest's writes \
                          go to the file), ro (it cannot write), format=raw or format=qcow2"
                     ));
                 }
@@ -85,7 +85,7 @@ impl FromStr for Image {
     }
 }
 
-/// Why an image cannot be used. Each is a sentence for the user.
+/// Why an image cannot be used; each is a message for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// The file cannot be opened.
@@ -98,7 +98,7 @@ pub enum DiskError {
         /// What to do.
         advice: &'static str,
     },
-    /// Another program has it.
+    /// Another program has locked it.
     #[error("the disk image {} is in use: {advice}", .path.display())]
     InUse {
         /// The file.
@@ -106,7 +106,7 @@ pub enum DiskError {
         /// What to do.
         advice: &'static str,
     },
-    /// It is no file that could be an image.
+    /// It cannot be an image.
     #[error("cannot use {} as a disk image: {reason}", .path.display())]
     Unusable {
         /// The file.
@@ -119,11 +119,11 @@ pub enum DiskError {
 const MAGIC_QCOW2: &[u8] = b"QFI\xfb";
 const MAGIC_VMDK: &[u8] = b"KDMV";
 
-/// Opens an image. Writes that stay in memory take at most `memory` bytes; failures of the host are
-/// told to `report`, since a guest learns no more than "I/O error".
+/// Opens an image. Writes that are kept in memory take at most `memory` bytes; failures of the host
+/// are passed to `report`, since a guest only sees "I/O error".
 ///
 /// # Errors
-/// A sentence about what is wrong with the file.
+/// If the file cannot be used.
 pub fn open(image: &Image, memory: u64, report: &Report) -> Result<Box<dyn Disk>, DiskError> {
     let file = open_file(image)?;
     let format = format(image, &file)?;
@@ -138,7 +138,7 @@ pub fn open(image: &Image, memory: u64, report: &Report) -> Result<Box<dyn Disk>
         Format::Qcow2 => Box::new(Qcow2Disk::open(file, image).map_err(|source| {
             unusable(
                 image,
-                format!("{source}; `qemu-img check` says more of a damaged image"),
+                format!("{source}; `qemu-img check` diagnoses a damaged image"),
             )
         })?),
     };
@@ -167,7 +167,7 @@ fn unusable(image: &Image, reason: String) -> DiskError {
     }
 }
 
-/// Opens and locks the file. A pipe would wait for somebody to write to it.
+/// Opens and locks the file, without blocking on a pipe without a writer.
 fn open_file(image: &Image) -> Result<File, DiskError> {
     let path = || image.path.clone();
     let writable = image.access == Access::Write;
@@ -207,11 +207,11 @@ fn open_file(image: &Image) -> Result<File, DiskError> {
         Err(TryLockError::WouldBlock) => Err(DiskError::InUse {
             path: path(),
             advice: match writable {
-                true => "end who uses it, or give this machine a copy; or leave out rw",
-                false => "somebody writes to it; end that, or give this machine a copy",
+                true => "end the program that uses it, give this machine a copy, or leave out rw",
+                false => "another program writes to it; end that, or give this machine a copy",
             },
         }),
-        // A file system without locks does not keep anybody from reading.
+        // On a file system without locks reading is still possible.
         Err(TryLockError::Error(_)) if !writable => Ok(file),
         Err(TryLockError::Error(source)) => Err(DiskError::Open {
             path: path(),
@@ -221,9 +221,9 @@ fn open_file(image: &Image) -> Result<File, DiskError> {
     }
 }
 
-/// The format as given, or as the file's beginning and name say it. A guest can write the beginning
-/// of a raw disk; would that alone make it a qcow2 image, then the guest could name any file of the
-/// host as the one below it.
+/// The given format, or the one detected from the file's beginning and name. A guest can write the
+/// beginning of a raw disk; if that alone made it a qcow2 image, the guest could name any file of
+/// the host as its backing file.
 fn format(image: &Image, mut file: &File) -> Result<Format, DiskError> {
     let mut magic = [0; 4];
     let is = match file.read(&mut magic) {
@@ -257,7 +257,7 @@ fn format(image: &Image, mut file: &File) -> Result<Format, DiskError> {
     }
 }
 
-/// Tells the user of the first failure of the host.
+/// Reports the first failure of the host to the user.
 struct Reported {
     disk: Box<dyn Disk>,
     name: String,
@@ -316,7 +316,7 @@ impl Disk for Reported {
 }
 
 impl Drop for Reported {
-    /// What the machine wrote reaches the file even if the guest did not ask for it.
+    /// Writes of the machine reach the file even if the guest did not request a flush.
     fn drop(&mut self) {
         if !self.disk.read_only() {
             let _ = self.flush();

@@ -14,7 +14,7 @@ use trapless_devices::virtio::block::Disk;
 
 use super::{Access, Image, whole_sectors};
 
-/// A qcow2 image with the images below it, which are only read.
+/// A qcow2 image with its backing files, which are only read.
 pub struct Qcow2Disk {
     image: FormatAccess<Storage>,
     sectors: u64,
@@ -22,9 +22,9 @@ pub struct Qcow2Disk {
 }
 
 impl Qcow2Disk {
-    /// The image in `file`, which has been opened for the access that `image` says.
+    /// The image in `file`, which has been opened for the access of `image`.
     ///
-    /// The files that its header names are opened as well: the user says that this is a qcow2
+    /// The files that its header names are opened as well: the user states that this is a qcow2
     /// image, and a guest cannot write its header.
     pub fn open(file: File, image: &Image) -> io::Result<Self> {
         let writable = image.access == Access::Write;
@@ -47,12 +47,12 @@ impl Qcow2Disk {
     }
 }
 
-/// Most images below one another: one may name itself.
+/// Maximum length of a chain of backing files, which may contain a cycle.
 const MAX_BELOW: u32 = 16;
 
-/// Opens what an image names.
+/// Opens files that an image names.
 struct Below {
-    /// How many images may still be below one another.
+    /// Remaining length of the chain.
     left: u32,
 }
 
@@ -62,7 +62,7 @@ impl ImplicitOpenGate<Storage> for Below {
         builder: F,
     ) -> io::Result<FormatAccess<Storage>> {
         let Some(left) = self.left.checked_sub(1) else {
-            let reason = format!("more than {MAX_BELOW} images are below one another");
+            let reason = format!("it has more than {MAX_BELOW} backing files in a chain");
             return Err(io::Error::other(reason));
         };
         builder.open(Self { left }).map(FormatAccess::new)
@@ -70,10 +70,10 @@ impl ImplicitOpenGate<Storage> for Below {
 
     fn open_storage(&mut self, options: StorageOpenOptions) -> io::Result<Storage> {
         if let Some(path) = options.get_filename() {
-            // Opening a pipe waits for somebody.
+            // Opening a pipe would block.
             let kind = std::fs::metadata(path)?.file_type();
             if !kind.is_file() && !kind.is_block_device() {
-                let reason = format!("{}, which it names, is no file", path.display());
+                let reason = format!("{}, which it names, is not a file", path.display());
                 return Err(io::Error::other(reason));
             }
         }

@@ -6,7 +6,7 @@ use std::io;
 use rustix::fs::{FallocateFlags, fallocate};
 use trapless_devices::virtio::block::{Disk, RawDisk};
 
-/// A raw image whose discarded parts take no space, where the file system can do that.
+/// A raw image whose discarded parts take no space, where the file system supports holes.
 pub struct WritableRaw {
     disk: RawDisk,
     /// The same file, for holes.

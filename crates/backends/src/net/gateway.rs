@@ -1,4 +1,4 @@
-//! Sorts the guest's frames, and runs everything that answers them.
+//! Dispatches the guest's frames to the protocols.
 
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::phy::ChecksumCapabilities;
@@ -17,7 +17,7 @@ use super::{Forward, GATEWAY, MAC, NAMES, name_server};
 /// Port of DHCP servers.
 const DHCP: u16 = 67;
 
-/// The other end of a guest's cable: a gateway to sockets of the host.
+/// A gateway between a guest's network card and sockets of the host.
 pub struct Gateway {
     link: Link,
     interface: Interface,
@@ -28,10 +28,10 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway that listens on the host where `forwards` says.
+    /// A gateway that listens on the host's ports of `forwards`.
     ///
     /// # Errors
-    /// A sentence, if that is not possible.
+    /// If that is not possible.
     pub fn new(forwards: &[Forward]) -> Result<Self, String> {
         let names = std::fs::read_to_string("/etc/resolv.conf").ok();
         let names = names.as_deref().and_then(name_server);
@@ -44,7 +44,7 @@ impl Gateway {
                 let _ = addresses.push(IpCidr::new(address.into(), 24));
             }
         });
-        // The stack answers for every address that a guest connects to.
+        // The stack accepts packets to every address to which a guest connects.
         interface.set_any_ip(true);
         // There is room for a first route.
         let _ = interface.routes_mut().add_default_ipv4_route(GATEWAY);
@@ -58,9 +58,9 @@ impl Gateway {
         })
     }
 
-    /// Takes a frame of the guest, which may hold anything.
+    /// Handles a frame of the guest, which is not trusted.
     pub fn receive(&mut self, frame: &[u8]) {
-        // What cannot be understood is dropped.
+        // Malformed frames are dropped.
         let _ = self.sort(frame);
     }
 
@@ -97,7 +97,7 @@ impl Gateway {
                 else {
                     return None;
                 };
-                // A guest also asks whether somebody has its own address: nobody has.
+                // A guest also probes its own address, which must not be answered.
                 if [GATEWAY, NAMES].contains(&target_protocol_addr) {
                     self.link.receive_frame(frame);
                 }

@@ -1,16 +1,16 @@
-//! The cable between guest and gateway, as smoltcp wants it.
+//! The link between guest and gateway as a device of smoltcp.
 
 use std::collections::VecDeque;
 
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
-/// Frames that wait in one direction; more are dropped.
+/// Maximum number of queued frames in one direction; further ones are dropped.
 const HELD: usize = 1024;
-/// Longest frame: an Ethernet header and 1500 bytes.
+/// Maximum length of a frame: an Ethernet header and 1500 bytes.
 pub const MAX_FRAME: usize = 1514;
 
-/// Frames on their way.
+/// Queued frames.
 #[derive(Default)]
 pub struct Link {
     from_guest: VecDeque<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! A network for a guest without rights on the host: its connections become sockets of this
+//! A network for a guest without privileges on the host: its connections become sockets of this
 //! process.
 //!
 //! ```text
@@ -9,8 +9,8 @@
 //!                                  sockets of the host; 10.0.2.2 is the host itself
 //! ```
 //!
-//! Nothing here is deterministic, and nothing needs to be: what comes out towards the guest is
-//! frames, and who records them with their virtual times can repeat the run without a network.
+//! Nothing here is deterministic, which is not required: the guest receives frames, and a record of
+//! them with their virtual times replays the run without a network.
 
 mod gateway;
 mod link;
@@ -38,10 +38,10 @@ type Endpoint = (Ipv4Addr, u16);
 /// The host's name server, if it has one.
 type Names = Option<IpAddr>;
 
-/// A port of the host that leads into the guest.
+/// A port of the host that is forwarded to the guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Forward {
-    /// Where the host listens.
+    /// Address and port on the host.
     pub host: SocketAddrV4,
     /// Port of the guest.
     pub guest: u16,
@@ -70,7 +70,7 @@ impl FromStr for Network {
             (_, "none") => Ok(Self::None),
             (Some("user"), _) => words.map(forward).collect::<Result<_, _>>().map(Self::User),
             _ => Err(format!(
-                "{text} is not known; give user (the network of this computer), peer (a machine \
+                "{text} is unknown; give user (the network of this computer), peer (a machine \
                  that answers pings) or none"
             )),
         }
@@ -84,7 +84,7 @@ fn forward(text: &str) -> Result<Forward, String> {
     let rest = text.strip_prefix("hostfwd=tcp:").ok_or_else(wrong)?;
     let (host, guest) = rest.split_once('-').ok_or_else(wrong)?;
     let (address, port) = host.rsplit_once(':').ok_or_else(wrong)?;
-    // Without an address only this computer gets in.
+    // Without an address only this computer can connect.
     let address = match address {
         "" => Ipv4Addr::LOCALHOST,
         _ => address.parse().map_err(|_| wrong())?,
@@ -99,7 +99,7 @@ fn forward(text: &str) -> Result<Forward, String> {
     })
 }
 
-/// Where a guest's packets to `to` go on the host; `None`: nowhere.
+/// Target on the host of a guest's packets to `to`; `None`: they are dropped.
 fn on_host(to: Ipv4Addr, port: u16, names: Option<IpAddr>) -> Option<SocketAddr> {
     let address = match to {
         GATEWAY => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -113,7 +113,7 @@ fn on_host(to: Ipv4Addr, port: u16, names: Option<IpAddr>) -> Option<SocketAddr>
     Some(SocketAddr::new(address, port))
 }
 
-/// The first name server of the host, out of the text of `resolv.conf`.
+/// The first name server of the host, from the text of `resolv.conf`.
 fn name_server(text: &str) -> Option<IpAddr> {
     text.lines().find_map(|line| {
         let mut words = line.split_whitespace();

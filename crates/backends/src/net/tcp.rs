@@ -1,4 +1,5 @@
-//! TCP: a connection of the guest ends in the stack, and goes on as a connection of the host.
+//! TCP: a connection of the guest is terminated in the stack, and continued by a connection of the
+//! host.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,20 +12,20 @@ use smoltcp::wire::IpListenEndpoint;
 
 use super::{Endpoint, Forward, GATEWAY, GUEST, Names, on_host};
 
-/// Bytes on their way in one direction of a connection.
+/// Size of the buffer for one direction of a connection, in bytes.
 const BUFFER: usize = 256 << 10;
-/// Most connections at a time; more are refused.
+/// Maximum number of connections at a time; further ones are refused.
 const MAX_FLOWS: usize = 256;
 /// How long the host tries to connect.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Time of the guest after which a connection ends whose guest does not answer.
 const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
-/// Time of the guest after which one that is silent is asked whether it is still there.
+/// Keep-alive interval, in time of the guest.
 const KEEP_ALIVE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
 /// First port from which the gateway connects to the guest.
 const FIRST_PORT: u16 = 49152;
 
-/// A guest's wish to be connected.
+/// A guest's connection request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     /// The guest's end.
@@ -33,10 +34,10 @@ pub struct Call {
     pub to: Endpoint,
 }
 
-/// A call that the host is making.
+/// A connection that the host is establishing.
 struct Calling {
     call: Call,
-    /// The frame with which the guest asked.
+    /// The guest's SYN frame.
     frame: Vec<u8>,
     result: Receiver<io::Result<TcpStream>>,
 }
@@ -46,7 +47,7 @@ struct Flow {
     call: Option<Call>,
     socket: SocketHandle,
     stream: TcpStream,
-    /// Since when the guest has not taken it up.
+    /// Time since which the guest has not accepted it.
     since: Option<Instant>,
     guest_ended: bool,
     host_ended: bool,
@@ -62,7 +63,7 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// Listens where `forwards` says.
+    /// Listens on the ports of `forwards`.
     pub fn new(forwards: &[Forward], names: Names) -> Result<Self, String> {
         let listen = |forward: &Forward| {
             let listener = TcpListener::bind(forward.host).and_then(|listener| {
@@ -86,9 +87,9 @@ impl Tcp {
         })
     }
 
-    /// The guest asks, with `frame`, for a connection: the host makes one first.
+    /// The guest requests a connection by `frame`: the host connects first.
     pub fn call(&mut self, call: Call, frame: &[u8]) -> Option<()> {
-        // Guests ask again when no answer comes.
+        // Guests retransmit when there is no reply.
         let known = self.calling.iter().any(|calling| calling.call == call);
         if known || self.flows.iter().any(|flow| flow.call == Some(call)) {
             return None;
@@ -99,8 +100,8 @@ impl Tcp {
         let (result, received) = channel();
         match on_host(call.to.0, call.to.1, self.names) {
             Some(to) => {
-                // The thread ends by itself; nobody may wait for its answer any more. If there is
-                // none to be had, the call is refused.
+                // The thread ends by itself, even if its result is not needed any more. If it
+                // cannot be created, the connection is refused.
                 let _ = std::thread::Builder::new().spawn(move || {
                     let _ = result.send(TcpStream::connect_timeout(&to, PATIENCE));
                 });
@@ -115,8 +116,8 @@ impl Tcp {
         Some(())
     }
 
-    /// Opens a socket of the stack for each call that the host has made; returns the frames that
-    /// asked for them, and those of calls that failed, which the stack refuses.
+    /// Opens a socket of the stack for each connection that the host has established; returns their
+    /// SYN frames, and those of failed connections, which the stack refuses.
     pub fn connected(&mut self, sockets: &mut SocketSet<'static>) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         for calling in std::mem::take(&mut self.calling) {
@@ -140,7 +141,7 @@ impl Tcp {
         frames
     }
 
-    /// Takes connections from the host for the guest.
+    /// Accepts connections from the host for the guest.
     pub fn accept(&mut self, interface: &mut Interface, sockets: &mut SocketSet<'static>) {
         let mut accepted = Vec::new();
         for (listener, port) in &self.listeners {
@@ -203,7 +204,7 @@ fn socket() -> Socket<'static> {
     let buffer = || SocketBuffer::new(vec![0; BUFFER]);
     let mut socket = Socket::new(buffer(), buffer());
     socket.set_timeout(Some(SILENCE));
-    // Of those who have nothing to say, too, the stack hears then.
+    // Polled then, even for silent connections.
     socket.set_keep_alive(Some(KEEP_ALIVE));
     socket.set_nagle_enabled(false);
     socket.set_ack_delay(None);

@@ -94,14 +94,14 @@ impl Udp {
         Some(self.flows.len() - 1)
     }
 
-    /// Frames for the guest with what has come.
+    /// Frames for the guest with datagrams that have arrived.
     pub fn answers(&mut self) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         let mut data = [0; MAX_FRAME - HEADERS + 1];
         for flow in &mut self.flows {
             while let Ok(len) = flow.socket.recv(&mut data) {
                 flow.used = Instant::now();
-                // A longer one would have to be cut into fragments.
+                // A longer one would have to be fragmented.
                 if len < data.len() {
                     frames.push(frame(flow, &data[..len]));
                 }
@@ -112,7 +112,7 @@ impl Udp {
     }
 }
 
-/// The answer of the other end of `flow` as a frame.
+/// A datagram of the other end of `flow` as a frame.
 fn frame(flow: &Flow, data: &[u8]) -> Vec<u8> {
     let ((from, from_port), (to, to_port)): ((Ipv4Addr, u16), _) = (flow.to, flow.from);
     let checksums = ChecksumCapabilities::default();

@@ -1,4 +1,4 @@
-//! What a guest sees of a file's attributes.
+//! Attributes of files as they are shown to a guest.
 
 use rustix::fs::{FileType, Stat};
 
@@ -6,9 +6,9 @@ use super::wire::Put;
 
 /// Seconds of virtual time for which a guest may trust names and attributes.
 const VALID: u64 = 1;
-/// Size of blocks for guests that ask, in bytes.
+/// Reported size of blocks, in bytes.
 const BLOCK: u32 = 4096;
-/// Size of folders: file systems differ.
+/// Reported size of folders, constant because file systems differ.
 const FOLDER_SIZE: u64 = 4096;
 /// Bytes in the unit of `st_blocks`.
 const SECTOR: u64 = 512;
@@ -27,8 +27,8 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Those of node `number`. Everything belongs to root; all times are that of the last
-    /// modification, which is `changed` if the guest made it.
+    /// The attributes of node `number`. Everything belongs to root; all times are that of the last
+    /// modification, which is `changed` if it was made by the guest.
     pub fn new(number: u64, stat: &Stat, changed: Option<Time>) -> Self {
         let kind = FileType::from_raw_mode(stat.st_mode);
         let folder = kind.is_dir();
@@ -47,7 +47,7 @@ impl Attributes {
             },
             time: changed.unwrap_or_else(on_host),
             mode: kind.as_raw_mode() | stat.st_mode & 0o777,
-            // 1 for a folder says that nobody counts those in it.
+            // 1 for a folder means that its subfolders are not counted.
             links: if folder { 1 } else { stat.st_nlink as u32 },
         }
     }

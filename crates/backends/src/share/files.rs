@@ -1,5 +1,5 @@
-//! Files and folders that a guest has opened: the other half of `server`, which keeps them and
-//! knows their operations.
+//! Files and folders that a guest has opened. `server` keeps them, and the two modules depend on
+//! each other.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,16 +13,16 @@ use super::server::{Answer, Server};
 use super::tree::ROOT;
 use super::wire::{Fields, Put};
 
-/// Most files and folders that a guest has open: less than the files that a process may have.
+/// Maximum number of files and folders that a guest has open: less than the limit of a process.
 const MAX_OPEN: usize = 512;
-/// Most names that are kept for open folders, all together.
+/// Maximum number of names that are kept for all open folders.
 const MAX_NAMES: usize = 1 << 20;
 
-/// What the guest has opened.
+/// A file or folder that the guest has opened.
 pub enum Open {
     /// A file and its node.
     File(File, u64),
-    /// The names when the guest began to list; none before that.
+    /// A folder, with its names at the start of listing; none before that.
     Folder(Vec<OsString>),
 }
 
@@ -36,7 +36,7 @@ impl Open {
 }
 
 impl Server {
-    /// Keeps what was opened under a new number, which follows `answer`.
+    /// Stores an opened file under a new number, which is appended to `answer`.
     fn keep(&mut self, open: Open, answer: &mut Vec<u8>) -> Result<(), Errno> {
         if self.open.len() >= MAX_OPEN {
             return Err(Errno::NFILE);
@@ -71,7 +71,7 @@ impl Server {
         let exclusive = flags & OFlags::EXCL.bits() != 0;
         let (file, mut answer) = match place.create(access, mode) {
             Ok(file) => (file, self.made(parent, name, &place)?),
-            // Somebody on the host was faster than the guest, which had found nothing.
+            // It was created on the host after the guest had looked it up.
             Err(Errno::EXIST) if !exclusive => {
                 (place.open(access)?, self.entry(parent, name, &place)?)
             }
@@ -171,7 +171,7 @@ impl Server {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let mut answer = Vec::new();
         for (index, name) in [".", ".."].iter().enumerate().skip(start) {
-            // The guest knows by itself what these are.
+            // The guest resolves these by itself.
             if !put_name(
                 &mut answer,
                 room,
@@ -184,7 +184,7 @@ impl Server {
             }
         }
         for (index, name) in names.iter().enumerate().skip(start.saturating_sub(2)) {
-            // What is gone meanwhile, or no guest may see, is passed over.
+            // Entries that were removed meanwhile, or are not visible to guests, are skipped.
             let Ok(stat) = folder.child(name).and_then(|place| place.stat()) else {
                 continue;
             };
@@ -223,7 +223,7 @@ fn put_name(
     true
 }
 
-/// How to open a file for a guest that asks with these flags. It says itself where it writes.
+/// Mode in which to open a file for these flags of a guest. Writes have explicit offsets.
 fn access(flags: u32) -> Result<OFlags, Errno> {
     match flags & 3 {
         0 => Ok(OFlags::RDONLY),

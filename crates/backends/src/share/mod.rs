@@ -1,18 +1,18 @@
 //! A folder of the host as a file system of the guest: a server of FUSE requests (Linux,
-//! `include/uapi/linux/fuse.h`, version 7.31) that come through virtio-fs.
+//! `include/uapi/linux/fuse.h`, version 7.31) that arrive by virtio-fs.
 //!
 //! ```text
-//!   Server       one request -> one answer         (server.rs, files.rs; wire.rs: the messages)
-//!     |  Tree    nodes by number, what they are    (tree.rs, attributes.rs)
+//!   Server       one request -> one reply          (server.rs, files.rs; wire.rs: the messages)
+//!     |  Tree    nodes by number, attributes        (tree.rs, attributes.rs)
 //!     v
 //!   Place        a folder and one name in it       (place.rs: the host's calls)
 //! ```
 //!
-//! Two things rule out a server that passes everything through. A guest is hostile: it gets no file
-//! outside of the folder, whatever names, links and numbers it sends. And a run must be repeatable:
-//! what a guest sees follows from names, contents, modes and times of modification of what is in
-//! the folder, not from the host's numbers of inodes, the order in which its file system lists
-//! names, free space, or the time at which the guest itself wrote: that is virtual.
+//! A passthrough server is not possible for two reasons. A guest is not trusted: it must not reach
+//! a file outside of the folder, whatever names, links and numbers it sends. And a run must be
+//! reproducible: what a guest sees depends on names, contents, modes and modification times in the
+//! folder, not on the host's inode numbers, the order in which its file system lists names, free
+//! space, or the time of the guest's own writes, which is virtual.
 
 mod attributes;
 mod files;
@@ -31,7 +31,7 @@ use trapless_devices::virtio::fs::MAX_TAG;
 
 pub use server::Server;
 
-/// Tag of a folder that has no other.
+/// Default tag.
 const TAG: &str = "share";
 
 /// `FOLDER[,ro][,tag=NAME]`.
@@ -39,16 +39,16 @@ const TAG: &str = "share";
 pub struct Share {
     /// The folder.
     pub path: PathBuf,
-    /// Whether the guest may only read.
+    /// Whether it is read-only for the guest.
     pub read_only: bool,
-    /// What the guest mounts.
+    /// The tag by which the guest mounts it.
     pub tag: String,
 }
 
 impl FromStr for Share {
     type Err = String;
 
-    /// Names of folders may have commas: options are what follows the name and is known as one.
+    /// Names of folders may contain commas: only known options after the name are options.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut share = Self {
             path: PathBuf::new(),
@@ -69,7 +69,7 @@ impl FromStr for Share {
                 _ if PathBuf::from(rest).exists() || !PathBuf::from(name).exists() => break,
                 _ => {
                     return Err(format!(
-                        "{option} is not known; after the folder's name give ro (the guest only \
+                        "{option} is unknown; after the folder's name give ro (the guest only \
                          reads) or tag=NAME (what it mounts)"
                     ));
                 }
@@ -82,10 +82,10 @@ impl FromStr for Share {
 }
 
 impl Share {
-    /// The folder, opened.
+    /// Opens the folder.
     ///
     /// # Errors
-    /// A sentence, if the folder cannot be opened.
+    /// If the folder cannot be opened.
     pub fn open(&self) -> Result<Opened, String> {
         let root = place::open_root(&self.path).map_err(|error| {
             format!(
@@ -100,7 +100,7 @@ impl Share {
     }
 }
 
-/// A folder that can be served.
+/// An opened folder.
 pub struct Opened {
     root: File,
     read_only: bool,

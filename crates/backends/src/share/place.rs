@@ -1,5 +1,5 @@
-//! A name in a folder of the host, reached without following any link: the only way from a guest's
-//! names to the host's files.
+//! A name in a folder of the host, resolved without following any link. Guests' names are mapped to
+//! the host's files only by this module.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,13 +15,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Longest name in bytes, as in all file systems of Linux.
+/// Maximum length of a name in bytes, as in all file systems of Linux.
 const MAX_NAME: usize = 255;
-/// Folders above a file, at most.
+/// Maximum depth of a file.
 const MAX_DEPTH: usize = 128;
-/// Most entries of a folder that are looked at before it is moved.
+/// Maximum number of entries of a folder that are checked before it is moved.
 const MAX_CHECKED: usize = 100_000;
-/// Longest target of a symbolic link that is made.
+/// Maximum length of a new symbolic link's target.
 const MAX_TARGET: usize = 4095;
 
 /// Opens the folder that is shared.
@@ -31,7 +31,7 @@ pub fn open_root(path: &Path) -> io::Result<File> {
     Ok(root.into())
 }
 
-/// A name that means an entry of its folder and nothing else.
+/// Checks that a name can only refer to an entry of its folder.
 pub fn name(bytes: &[u8]) -> Result<&OsStr, Errno> {
     match bytes {
         b"" | b"." | b".." => Err(Errno::INVAL),
@@ -44,12 +44,12 @@ pub fn name(bytes: &[u8]) -> Result<&OsStr, Errno> {
 /// What identifies a file on the host: device and inode.
 pub type Key = (u64, u64);
 
-/// The key of what `stat` is about.
+/// The key of the file of `stat`.
 pub fn key(stat: &Stat) -> Key {
     (stat.st_dev, stat.st_ino)
 }
 
-/// What a guest may see: files, folders and symbolic links.
+/// Whether a guest may see it: a file, folder or symbolic link.
 pub fn visible(stat: &Stat) -> bool {
     let kind = FileType::from_raw_mode(stat.st_mode);
     kind.is_file() || kind.is_dir() || kind.is_symlink()
@@ -71,7 +71,7 @@ impl Place {
         })
     }
 
-    /// The entry that `names` lead to from `root`, each a name by [`name`]. The last one need not
+    /// The entry at the path `names` from `root`, each checked by [`name`]. The last one need not
     /// exist.
     pub fn find(root: &File, names: &[OsString]) -> Result<Self, Errno> {
         let Some((last, above)) = names.split_last() else {
@@ -98,15 +98,15 @@ impl Place {
         })
     }
 
-    /// What is there, if a guest may see it.
+    /// Attributes of the entry, if a guest may see it.
     pub fn stat(&self) -> Result<Stat, Errno> {
         let stat = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         visible(&stat).then_some(stat).ok_or(Errno::NOENT)
     }
 
-    /// Opens the regular file that is there.
+    /// Opens the entry, a regular file.
     pub fn open(&self, access: OFlags) -> Result<File, Errno> {
-        // Opening some devices does something.
+        // Opening a device may have side effects.
         match FileType::from_raw_mode(self.stat()?.st_mode) {
             FileType::RegularFile => {}
             FileType::Directory => return Err(Errno::ISDIR),
@@ -117,29 +117,29 @@ impl Place {
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(Errno::ACCESS);
         }
-        // A program of the host's that lends its owner's rights is not the guest's to write. The
-        // kernel would take that bit away, but not from root.
+        // A set-user-ID program of the host must not be written by the guest. The kernel would
+        // clear that bit, but not for root.
         if access != OFlags::RDONLY && stat.st_mode & LENDS != 0 {
             return Err(Errno::PERM);
         }
         Ok(file.into())
     }
 
-    /// Makes a file where nothing is, and opens it.
+    /// Creates a file that does not exist, and opens it.
     pub fn create(&self, access: OFlags, mode: u32) -> Result<File, Errno> {
         let flags = access | FILE | OFlags::CREATE | OFlags::EXCL;
         let file = openat(&self.folder, &self.name, flags, permissions(mode))?;
-        // Whatever the umask of this process is.
+        // Independent of the umask of this process.
         fchmod(&file, permissions(mode))?;
         Ok(file.into())
     }
 
-    /// Opens the folder that is there.
+    /// Opens the entry, a folder.
     pub fn open_folder(&self) -> Result<OwnedFd, Errno> {
         open_folder(&self.folder, &self.name, OFlags::RDONLY)
     }
 
-    /// Names in the folder that is there, sorted; an error if there are more than `most`.
+    /// Sorted names in the folder; an error if there are more than `most`.
     pub fn list(&self, most: usize) -> Result<Vec<OsString>, Errno> {
         let mut names = Vec::new();
         for entry in Dir::read_from(self.open_folder()?)? {
@@ -163,7 +163,8 @@ impl Place {
         fchmod(&made, permissions(mode))
     }
 
-    /// Makes a symbolic link, if it leads down from its folder: somebody on the host may follow it.
+    /// Makes a symbolic link, if its target is below its folder: programs on the host may follow
+    /// it.
     pub fn make_link(&self, target: &[u8]) -> Result<(), Errno> {
         let climbs = |part: &[u8]| part == b"..";
         if target.starts_with(b"/") || target.split(|byte| *byte == b'/').any(climbs) {
@@ -175,7 +176,7 @@ impl Place {
         symlinkat(OsStr::from_bytes(target), &self.folder, &self.name)
     }
 
-    /// Where the symbolic link that is there leads.
+    /// Target of the symbolic link.
     pub fn read_link(&self) -> Result<Vec<u8>, Errno> {
         Ok(readlinkat(&self.folder, &self.name, Vec::new())?.into_bytes())
     }
@@ -196,9 +197,9 @@ impl Place {
         unlinkat(&self.folder, &self.name, flags)
     }
 
-    /// Refuses to move what is there from a folder that is `from` folders below the shared one to
-    /// one that is `to` below it, if a relative link would then lead out: somebody on the host may
-    /// follow it. `EXDEV`, because what is in a folder can still be copied.
+    /// Refuses a move from a folder at depth `from` below the shared one to one at depth `to`, if a
+    /// relative link would then point outside: programs on the host may follow it. `EXDEV`, because
+    /// the content can still be copied.
     pub fn check_move(&self, from: usize, to: usize) -> Result<(), Errno> {
         let kind = FileType::from_raw_mode(self.stat()?.st_mode);
         if kind.is_dir() && to >= from {
@@ -207,8 +208,8 @@ impl Place {
         self.check_inside(to)
     }
 
-    /// Refuses what is there as an entry of a folder that is `depth` folders below the shared one
-    /// if it is, or has in it, a relative link that would lead out.
+    /// Refuses the entry in a folder at depth `depth` below the shared one if it is, or contains, a
+    /// relative link that would point outside.
     pub fn check_inside(&self, depth: usize) -> Result<(), Errno> {
         let mut left = MAX_CHECKED;
         self.check_links(depth, &mut left)
@@ -226,7 +227,7 @@ impl Place {
             for name in self.list(*left).map_err(|_| Errno::XDEV)? {
                 *left = left.checked_sub(1).ok_or(Errno::XDEV)?;
                 match self.child(&name)?.check_links(depth + 1, left) {
-                    // A pipe of the host's, which no guest sees.
+                    // A pipe of the host's, which is not visible to guests.
                     Err(Errno::NOENT) => {}
                     checked => checked?,
                 }
@@ -240,14 +241,14 @@ impl Place {
         renameat_with(&self.folder, &self.name, &new.folder, &new.name, flags)
     }
 
-    /// Changes the permissions of the file or folder that is there.
+    /// Changes the permissions of the file or folder.
     pub fn set_permissions(&self, mode: u32) -> Result<(), Errno> {
         let kind = FileType::from_raw_mode(self.stat()?.st_mode);
         if kind.is_symlink() {
             return Err(Errno::OPNOTSUPP);
         }
-        // `fchmodat` would follow a link that took the place of the file, and what its owner may
-        // not read cannot be opened, but changed.
+        // `fchmodat` would follow a link that replaced the file, and a file that its owner may not
+        // read cannot be opened, but changed.
         let file = openat(&self.folder, &self.name, FILE | OFlags::PATH, Mode::empty())?;
         if !visible(&fstat(&file)?) {
             return Err(Errno::ACCESS);
@@ -262,23 +263,24 @@ impl Place {
     }
 }
 
-/// How many folders a link's target may lead up before it leads down, at most.
+/// Maximum number of folders that a link's target ascends.
 fn climbs(target: &[u8]) -> usize {
     if target.starts_with(b"/") {
-        // It leads where it has led.
+        // Its target does not change.
         return 0;
     }
     let parts = target.split(|byte| *byte == b'/');
     let mut parts = parts.filter(|part| !matches!(*part, b"" | b"."));
     let up = parts.by_ref().take_while(|part| *part == b"..").count();
-    // Where a folder leads that is a link itself, nobody knows.
+    // A folder on the path may itself be a link with an unknown target.
     if parts.any(|part| part == b"..") {
         return usize::MAX;
     }
     up
 }
 
-/// How every file is opened: no link is followed, and no pipe or terminal can hold this process.
+/// Flags for opening every file: no link is followed, and no pipe or terminal can block this
+/// process.
 const FILE: OFlags = OFlags::CLOEXEC
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -292,7 +294,7 @@ fn open_folder(above: impl AsFd, name: &OsStr, access: OFlags) -> Result<OwnedFd
 /// Set-user-ID and set-group-ID.
 const LENDS: RawMode = 0o6000;
 
-/// Permissions of what a guest makes: nothing that lends the rights of its owner to others.
+/// Permissions of a guest's new files: without set-user-ID and set-group-ID.
 fn permissions(mode: u32) -> Mode {
     Mode::from_raw_mode((mode & 0o777) as RawMode)
 }

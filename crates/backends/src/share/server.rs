@@ -1,4 +1,4 @@
-//! One request, one answer.
+//! Handling of requests.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -21,10 +21,10 @@ const MAJOR: u32 = 7;
 const MINOR: u32 = 31;
 /// FUSE_BIG_WRITES, FUSE_AUTO_INVAL_DATA, FUSE_PARALLEL_DIROPS, FUSE_MAX_PAGES.
 const FEATURES: u32 = 1 << 5 | 1 << 12 | 1 << 18 | 1 << 22;
-/// Most bytes of one read or write, and the pages that these are.
+/// Maximum number of bytes of one read or write, and their number of pages.
 const MAX_DATA: u32 = 512 << 10;
 const MAX_PAGES: u16 = (MAX_DATA >> 12) as u16;
-/// An answer's body, or why there is none.
+/// A reply's body, or an error.
 pub(super) type Answer = Result<Vec<u8>, Errno>;
 
 /// A server of one folder.
@@ -39,12 +39,12 @@ pub struct Server {
 impl FileServer for Server {
     fn answer(&mut self, request: &[u8], room: usize, answer: &mut Vec<u8>) {
         let Some((header, fields)) = Header::parse(request) else {
-            // There is nobody to tell: the request has no number.
+            // The request has no number, so there is no reply.
             return;
         };
         let body = match header.opcode {
             op::FORGET | op::BATCH_FORGET | op::INTERRUPT => {
-                // Nothing comes of a mistake in these.
+                // These have no reply, so errors are ignored.
                 let _ = self.forget(&header, fields);
                 return;
             }
@@ -179,7 +179,7 @@ impl Server {
         let (readahead, flags) = match major {
             0..MAJOR => return Err(Errno::PROTO),
             MAJOR => (fields.u32()?, fields.u32()?),
-            // The guest asks again with our version.
+            // The guest repeats the request with our version.
             _ => (0, 0),
         };
         self.reset();
@@ -188,7 +188,7 @@ impl Server {
         answer.u32(MINOR);
         answer.u32(readahead);
         answer.u32(flags & FEATURES);
-        // Requests in the background: the guest's choice.
+        // Limits of background requests: the guest's defaults.
         answer.zeroes(4);
         answer.u32(MAX_DATA);
         // Unit of times in nanoseconds.
@@ -214,7 +214,7 @@ impl Server {
         Ok(())
     }
 
-    /// The answer that tells of what is at `place`, which is the entry `name` of `parent`.
+    /// The reply for `place`, which is the entry `name` of `parent`.
     pub(super) fn entry(&mut self, parent: u64, name: &OsStr, place: &Place) -> Answer {
         let stat = place.stat()?;
         let mut answer = Vec::new();
@@ -262,7 +262,7 @@ impl Server {
             Some(Open::File(file, of)) if valid & HANDLE != 0 && *of == node => Some(file),
             _ => None,
         };
-        // Owners are not kept: everything is root's.
+        // Owners are not kept: everything belongs to root.
         if valid & SIZE != 0 {
             match open {
                 Some(file) => file.set_len(size),
@@ -315,7 +315,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Makes an entry by `make`, which gets what follows its name.
+    /// Makes an entry by `make`, which gets the rest of the message after the name.
     fn make(
         &mut self,
         parent: u64,
@@ -328,10 +328,10 @@ impl Server {
         self.made(parent, name, &place)
     }
 
-    /// What follows when the guest has made an entry.
+    /// Reply after the guest has made an entry.
     pub(super) fn made(&mut self, parent: u64, name: &OsStr, place: &Place) -> Answer {
         let stat = place.stat()?;
-        // Only what the guest holds has a time of the guest's.
+        // Only nodes that the guest holds have a time set by the guest.
         self.tree.enter(parent, name, &stat)?;
         let number = self.tree.number(&stat)?;
         self.tree.touch(number);
@@ -353,7 +353,7 @@ impl Server {
     fn rename(&mut self, from: u64, to: u64, flags: RenameFlags, mut fields: Fields<'_>) -> Answer {
         let old_name = place::name(fields.text()?)?;
         let new_name = place::name(fields.text()?)?;
-        // Nobody puts another link there between the look and the move.
+        // No other machine replaces the link between the check and the move.
         let alone = self.tree.alone()?;
         let old = self.tree.child(from, old_name)?;
         let new = self.tree.child(to, new_name)?;

@@ -1,4 +1,4 @@
-//! The files that a guest knows, by numbers that do not depend on the host.
+//! The files of a guest, by numbers that do not depend on the host.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -14,15 +14,15 @@ use super::place::{Key, Place, key};
 
 /// Number of the shared folder.
 pub const ROOT: u64 = 1;
-/// Most folders above a node; more are a loop, which the host can make by moving folders.
+/// Maximum depth of a node; more is a cycle, which the host can make by moving folders.
 const MAX_DEPTH: usize = 256;
-/// Most nodes that a guest may hold.
+/// Maximum number of nodes that a guest may hold.
 const MAX_NODES: usize = 1 << 18;
-/// Most files that have a number: others may make and remove files that the guest sees.
+/// Maximum number of files with a number: others may make and remove files that the guest sees.
 const MAX_NUMBERS: usize = 1 << 22;
 
-/// How often, and how far apart, to ask for the lock of the shared folder. Machines hold it for a
-/// moment; somebody else may for ever.
+/// Number of attempts to lock the shared folder, and their interval. Machines hold the lock
+/// briefly; other programs may hold it for ever.
 const LOCK_ATTEMPTS: u32 = 500;
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
@@ -31,7 +31,7 @@ pub struct Alone<'t>(&'t File);
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        // It ends with the machine at the latest.
+        // The lock is released at the end of the machine at the latest.
         let _ = flock(self.0, FlockOperation::Unlock);
     }
 }
@@ -39,18 +39,18 @@ impl Drop for Alone<'_> {
 /// Key of no file.
 const GONE: Key = (u64::MAX, u64::MAX);
 
-/// Where a node was found last.
+/// Last known place of a node.
 struct Node {
     parent: u64,
     name: OsString,
     key: Key,
-    /// How often the guest was told of it and has not given that back.
+    /// Lookups by the guest that it has not forgotten.
     lookups: u64,
     /// Nodes below it.
     children: u64,
 }
 
-/// Everything that a guest knows of the shared folder.
+/// Nodes of the shared folder that a guest knows.
 pub struct Tree {
     root: File,
     clock: Box<dyn Clock>,
@@ -59,7 +59,7 @@ pub struct Tree {
     /// Numbers of all files that the guest has ever seen and that still exist.
     numbers: HashMap<Key, u64>,
     last: u64,
-    /// When the guest changed what it changed.
+    /// Times of changes by the guest.
     changed: HashMap<u64, Time>,
 }
 
@@ -76,7 +76,7 @@ impl Tree {
         }
     }
 
-    /// The guest starts anew: it holds no node.
+    /// The guest was reset: it holds no node.
     pub fn reset(&mut self) {
         for (number, node) in self.nodes.drain() {
             if node.key == GONE {
@@ -85,8 +85,8 @@ impl Tree {
         }
     }
 
-    /// Keeps other machines that share the folder from moving anything in it until the result is
-    /// dropped. `EBUSY` if somebody else has locked it for long.
+    /// Locks the folder against moves by other machines until the result is dropped. `EBUSY` if
+    /// another program has locked it for long.
     pub fn alone(&self) -> Result<Alone<'_>, Errno> {
         for _ in 0..LOCK_ATTEMPTS {
             match flock(&self.root, FlockOperation::NonBlockingLockExclusive) {
@@ -98,7 +98,7 @@ impl Tree {
         Err(Errno::BUSY)
     }
 
-    /// Where the file of a node is.
+    /// Place of a node's file.
     pub fn place(&self, number: u64) -> Result<Place, Errno> {
         let (mut names, mut at) = (Vec::new(), number);
         while at != ROOT {
@@ -121,7 +121,7 @@ impl Tree {
             .count()
     }
 
-    /// Writes what the host's file system has not written yet.
+    /// Syncs the host's file system.
     pub fn sync(&self) -> Result<(), Errno> {
         rustix::fs::syncfs(&self.root)
     }
@@ -164,7 +164,7 @@ impl Tree {
         Ok(self.last)
     }
 
-    /// Tells the guest of the entry `name` of folder `parent`, which is `stat`.
+    /// Enters a lookup of `name` in folder `parent`, with attributes `stat`.
     pub fn enter(&mut self, parent: u64, name: &OsStr, stat: &Stat) -> Result<Attributes, Errno> {
         let number = self.number(stat)?;
         if !self.nodes.contains_key(&number) && self.nodes.len() >= MAX_NODES {
@@ -188,7 +188,7 @@ impl Tree {
         Ok(self.attributes(number, stat))
     }
 
-    /// The guest gives back `count` lookups of a node.
+    /// The guest forgets `count` lookups of a node.
     pub fn forget(&mut self, number: u64, count: u64) {
         if let Some(node) = self.nodes.get_mut(&number) {
             node.lookups = node.lookups.saturating_sub(count);
@@ -209,7 +209,7 @@ impl Tree {
         }
     }
 
-    /// Forgets a node that neither the guest nor another node needs, and then those above it.
+    /// Drops a node that neither the guest nor another node needs, and then its parents.
     fn drop_unused(&mut self, mut number: u64) {
         while let Some(node) = self.nodes.get(&number) {
             if node.lookups > 0 || node.children > 0 {
@@ -218,7 +218,7 @@ impl Tree {
             let (parent, gone) = (node.parent, node.key == GONE);
             self.nodes.remove(&number);
             if gone {
-                // Written to after its last name was removed; nobody sees it again.
+                // Written to after its last name was removed; it will not be seen again.
                 self.changed.remove(&number);
             }
             number = parent;
@@ -228,12 +228,12 @@ impl Tree {
         }
     }
 
-    /// The guest has removed a name of what was `stat`.
+    /// The guest has removed a name of the file `stat`.
     pub fn removed(&mut self, parent: u64, stat: &Stat) {
         self.touch(parent);
         let folder = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
         if folder || stat.st_nlink <= 1 {
-            // The host may give the inode to the next file.
+            // The host may reuse the inode for the next file.
             if let Some(number) = self.numbers.remove(&key(stat)) {
                 self.changed.remove(&number);
                 if let Some(node) = self.nodes.get_mut(&number) {
@@ -243,7 +243,7 @@ impl Tree {
         }
     }
 
-    /// The guest has renamed what is `stat`.
+    /// The guest has renamed the file `stat`.
     pub fn renamed(&mut self, stat: &Stat, from: u64, to: u64, name: &OsStr) {
         self.touch(from);
         self.touch(to);
@@ -259,12 +259,12 @@ impl Tree {
         self.drop_child(old);
     }
 
-    /// The guest changes a file: now, in its time.
+    /// The guest changes a file at the present virtual time.
     pub fn touch(&mut self, number: u64) {
         self.set_time(number, self.clock.now_ns());
     }
 
-    /// The guest sets a file's time. It makes numbers up, of which nothing is kept.
+    /// The guest sets a file's time. Numbers of unknown nodes are ignored.
     pub fn set_time(&mut self, number: u64, time: Time) {
         if number == ROOT || self.nodes.contains_key(&number) {
             self.changed.insert(number, time);

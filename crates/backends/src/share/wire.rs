@@ -32,7 +32,7 @@ impl<'a> Fields<'a> {
         self.take().map(u64::from_le_bytes)
     }
 
-    /// Passes over `count` bytes.
+    /// Skips `count` bytes.
     pub fn skip(&mut self, count: usize) -> Result<(), Errno> {
         self.0 = self.0.get(count..).ok_or(Errno::INVAL)?;
         Ok(())
@@ -56,17 +56,16 @@ impl<'a> Fields<'a> {
 
 /// Begins every request.
 pub struct Header {
-    /// What is asked for.
+    /// Operation.
     pub opcode: u32,
-    /// Names the request in its answer.
+    /// Number of the request, repeated in the reply.
     pub unique: u64,
-    /// What it is about.
+    /// Node.
     pub node: u64,
 }
 
 impl Header {
-    /// The header of `request`, and what follows it; `None`: it is too short to have one, or not as
-    /// long as it says.
+    /// The header of `request`, and the rest; `None`: it is too short, or its length is wrong.
     pub fn parse(request: &[u8]) -> Option<(Self, Fields<'_>)> {
         let (header, body) = request.split_at_checked(IN_HEADER)?;
         let mut fields = Fields::new(header);
@@ -110,17 +109,17 @@ impl Put for Vec<u8> {
     }
 }
 
-/// The opcodes that are answered.
+/// The supported opcodes.
 pub mod op {
     /// Finds a name in a folder.
     pub const LOOKUP: u32 = 1;
-    /// Gives back numbers from lookups; no answer.
+    /// Forgets lookups; no reply.
     pub const FORGET: u32 = 2;
     /// Attributes of a node.
     pub const GETATTR: u32 = 3;
     /// Changes attributes.
     pub const SETATTR: u32 = 4;
-    /// Where a symbolic link leads.
+    /// Target of a symbolic link.
     pub const READLINK: u32 = 5;
     /// Makes a symbolic link.
     pub const SYMLINK: u32 = 6;
@@ -128,7 +127,7 @@ pub mod op {
     pub const MKNOD: u32 = 8;
     /// Makes a folder.
     pub const MKDIR: u32 = 9;
-    /// Removes a name that is no folder.
+    /// Removes a name that is not a folder.
     pub const UNLINK: u32 = 10;
     /// Removes an empty folder.
     pub const RMDIR: u32 = 11;
@@ -148,7 +147,7 @@ pub mod op {
     pub const RELEASE: u32 = 18;
     /// Puts a file on stable storage.
     pub const FSYNC: u32 = 20;
-    /// Somebody has closed a descriptor of a file.
+    /// A descriptor of a file was closed.
     pub const FLUSH: u32 = 25;
     /// Begins a session.
     pub const INIT: u32 = 26;
@@ -162,11 +161,11 @@ pub mod op {
     pub const FSYNCDIR: u32 = 30;
     /// Makes a file and opens it.
     pub const CREATE: u32 = 35;
-    /// Asks for an end of another request; no answer.
+    /// Interrupts another request; no reply.
     pub const INTERRUPT: u32 = 36;
     /// Ends a session.
     pub const DESTROY: u32 = 38;
-    /// Gives back several numbers; no answer.
+    /// Forgets lookups of several nodes; no reply.
     pub const BATCH_FORGET: u32 = 42;
     /// Renames with options.
     pub const RENAME2: u32 = 45;

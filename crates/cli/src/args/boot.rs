@@ -24,12 +24,12 @@ pub enum DeviceName {
     Virtio,
 }
 
-/// What becomes of a machine whose kernel has panicked.
+/// What happens to a machine whose kernel has panicked.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PanicAction {
     /// The command ends with status 1.
     Exit,
-    /// The machine runs on, for a debugger or to be looked at.
+    /// The machine keeps running, to be debugged or inspected.
     Keep,
 }
 
@@ -38,9 +38,9 @@ pub enum PanicAction {
 #[command(after_help = "\
 Keys on the console: Ctrl-A x leaves, Ctrl-A h lists more.
 
-Input need not come from a terminal: lines in a pipe or file reach the guest when it listens. When they
-have ended the machine runs on. Then, once the guest has been idle and silent for 10 s of its time, that
-time passes no faster than the clock on the wall, so that an idle machine costs next to nothing.
+Input need not come from a terminal: lines in a pipe or file reach the guest when it listens. After the last line
+the machine keeps running. Once the guest has been idle and silent for 10 s of its time, that time passes
+no faster than the wall clock, so that an idle machine costs next to nothing.
 
 Examples:
   trapless boot                                  Debian's kernel as KVM host, with a shell
@@ -79,8 +79,8 @@ pub struct BootArgs {
     /// with options as for --disk and --share. Repeat for more.
     #[arg(long, value_name = "DEVICE[,FILE|,FOLDER][,OPTION...]")]
     pub pci: Vec<PciDevice>,
-    /// What the network card is connected to: `user` (the network of this computer, without any
-    /// rights; ports of it lead into the guest by hostfwd), `peer` (a machine at 10.0.2.2 that
+    /// What the network card is connected to: `user` (the network of this computer, without
+    /// privileges; hostfwd forwards ports of it to the guest), `peer` (a machine at 10.0.2.2 that
     /// answers pings) or `none` [default: peer].
     #[arg(
         long,
@@ -94,11 +94,11 @@ pub struct BootArgs {
     /// the same each time].
     #[arg(long, value_name = "now|DATE")]
     pub rtc: Option<Rtc>,
-    /// Write a checkpoint at this virtual time, out of which `trapless resume` goes on, as in
+    /// Write a checkpoint at this virtual time, from which `trapless resume` continues, as in
     /// `20=booted.checkpoint`. Repeat for more. Ctrl-A c makes one at any time.
     #[arg(long, value_name = "SECONDS=FILE", conflicts_with = "replay")]
     pub checkpoint: Vec<Request>,
-    /// Record what comes from outside, with virtual times: typed lines, frames of --net user,
+    /// Record all input from outside, with virtual times: typed lines, frames of --net user,
     /// answers of --share.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
@@ -106,7 +106,7 @@ pub struct BootArgs {
     /// Folders and networks are not needed, and disks are not written to.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "script", "until"])]
     pub replay: Option<PathBuf>,
-    /// Put a file or folder of this computer into the guest's initial RAM file system [default
+    /// Copy a file or folder of this computer into the guest's initial RAM file system [default
     /// place: /root]. Repeat for more.
     #[arg(long, value_name = "FILE[:/PATH]")]
     pub copy: Vec<Copied>,
@@ -126,21 +126,21 @@ pub struct BootArgs {
     /// them ttyS0 and hvc0.
     #[arg(long, value_enum, default_value_t, value_name = "DEVICE")]
     pub console: DeviceName,
-    /// What happens when the kernel panics and says no more [default: exit, or keep if standard
-    /// input is a terminal].
+    /// What happens when the kernel panics and prints nothing more [default: exit, or keep if
+    /// standard input is a terminal].
     #[arg(long, value_enum, value_name = "ACTION")]
     pub on_panic: Option<PanicAction>,
-    /// Type what this file says, in virtual time, so that it is the same each time. Lines are
+    /// Type what this script says, in virtual time, so that every run is the same. Lines are
     /// `expect REGEX`, `send TEXT`, `timeout SECONDS` (of virtual time; 60) and `end`, which leaves
     /// the machine; else it has to power off. Exit status 1 if something expected does not come.
     /// Standard input is not read.
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
-    /// Leave the machine with exit status 0 when the console has printed what this matches.
-    /// Standard input is not read.
+    /// Stop the machine with exit status 0 when the console output matches this. Standard input is
+    /// not read.
     #[arg(long, value_name = "REGEX", conflicts_with = "script")]
     pub until: Option<String>,
-    /// Let virtual time run no faster than the clock, as for somebody who types.
+    /// Let virtual time run no faster than the wall clock, as for interactive use.
     #[arg(long)]
     pub real_time: bool,
     /// Give up after this much virtual time [default: never].
@@ -155,7 +155,7 @@ pub struct BootArgs {
     /// Write a trace that Perfetto opens, as in `ipi.perfetto-trace`.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Set what only this machine has, as in `aia.guests=3`. Repeat for more.
+    /// Set an option that only this machine has, as in `aia.guests=3`. Repeat for more.
     #[arg(long = "set", short = 's', value_name = "NAME=VALUE", value_parser = setting, help_heading = "Machine")]
     pub settings: Vec<(String, Value)>,
     #[command(flatten)]
@@ -164,14 +164,14 @@ pub struct BootArgs {
     pub observe: ObserveArgs,
 }
 
-/// How a machine of `boot` is driven: what is typed, when it ends, and what is kept of it.
+/// How a machine of `boot` is driven: its input, when it ends, and what is written about it.
 #[derive(Clone, Default)]
 pub struct Driving {
-    /// What is typed on its console, and when it is left.
+    /// What is typed on its console, and when the session ends.
     pub script: Option<PathBuf>,
-    /// Output that ends it.
+    /// Console output that ends the session.
     pub until: Option<String>,
-    /// Seconds of virtual time after which it is given up.
+    /// Limit of virtual time in seconds.
     pub time_limit: Option<u64>,
     /// File for its ledger.
     pub ledger: Option<PathBuf>,
@@ -179,7 +179,7 @@ pub struct Driving {
     pub checkpoint: Vec<Request>,
     /// File for its device tree, without running it.
     pub dump_dtb: Option<PathBuf>,
-    /// What looks into it.
+    /// Logs, traces and gdb.
     pub observe: ObserveOptions,
 }
 

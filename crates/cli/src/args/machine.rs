@@ -35,10 +35,10 @@ pub struct MachineArgs {
         help_heading = "Machine"
     )]
     pub prices: Vec<(String, Price)>,
-    /// Let misaligned loads and stores trap instead of supporting them.
+    /// Raise exceptions for misaligned loads and stores instead of executing them.
     #[arg(long, help_heading = "Machine")]
     pub trap_misaligned: bool,
-    /// Cycles that a hart runs before it is the next one's turn.
+    /// Cycles that a hart runs before the next hart takes its turn.
     #[arg(long, value_name = "CYCLES", help_heading = "Machine")]
     pub quantum: Option<u64>,
     /// Seed of everything random that the guest can see, and of when a workload starts its guests.
@@ -53,12 +53,12 @@ pub struct MachineArgs {
         help_heading = "Machine"
     )]
     pub engine: EngineName,
-    /// Runs of a block that are interpreted before it is compiled [default: what pays; few for
-    /// both].
+    /// Executions of a block that are interpreted before it is compiled [default: what pays; few
+    /// for both].
     #[arg(long, value_name = "RUNS", help_heading = "Machine")]
     pub hot: Option<u32>,
-    /// Most memory for compiled code; what does not fit is compiled again when it is needed
-    /// [default: 48M].
+    /// Maximum memory for compiled code; evicted code is compiled again when it is needed [default:
+    /// 48M].
     #[arg(long, value_name = "SIZE", help_heading = "Machine")]
     pub code_cache: Option<Size>,
 }
@@ -76,7 +76,7 @@ pub enum EngineName {
 }
 
 impl EngineName {
-    /// What it chooses.
+    /// The engine with its options.
     pub fn choice(self) -> EngineChoice {
         match self {
             Self::Jit => EngineChoice::Jit,
@@ -87,7 +87,7 @@ impl EngineName {
 }
 
 impl MachineArgs {
-    /// What they say.
+    /// The options that were given.
     pub fn options(&self) -> MachineOptions {
         MachineOptions {
             ram: self.ram,

@@ -41,10 +41,10 @@ pub struct Cli {
     pub project: Option<PathBuf>,
 }
 
-/// Runs that `compare` makes on each machine, unless the user says otherwise: the fewest whose
-/// smallest and largest value enclose the median with more than 90 %.
+/// Default number of runs that `compare` makes on each machine: the fewest whose smallest and
+/// largest value enclose the median with more than 90 %.
 pub const COMPARE_SEEDS: u32 = 5;
-/// Most runs on a machine.
+/// Maximum number of runs on a machine.
 const MAX_SEEDS: i64 = 10_000;
 
 const EXAMPLES: &str = "\
@@ -57,7 +57,7 @@ Examples:
 
 Exit status: that of the program for exec; else 0, 1 if a workload failed or a kernel panicked, 2 after
 a wrong option or file, 3 if the computer failed (a full disk, for one), 130 after Ctrl-C, 143 after
-SIGTERM, 129 after SIGHUP, 141 if nobody reads the output any more.";
+SIGTERM, 129 after SIGHUP, 141 if the reader of the output has gone.";
 
 /// The subcommands.
 #[derive(Subcommand)]
@@ -66,7 +66,7 @@ pub enum Command {
     Boot(Box<BootArgs>),
     /// Run a workload in a guest of a KVM host and write the ledger of its traps.
     Run(RunArgs),
-    /// Go on with a run or a session where it made a checkpoint.
+    /// Resume a run or a session from a checkpoint.
     Resume(ResumeArgs),
     /// Run a workload on several machines and compare their ledgers.
     Compare(CompareArgs),
@@ -102,15 +102,15 @@ pub enum Command {
     Images(ImagesArgs),
     /// Print reports from ledgers written earlier.
     Report(ReportArgs),
-    /// Do what another program asks for on standard input, as JSON (docs/python.md).
+    /// Execute a request in JSON on standard input, for other programs (docs/python.md).
     #[command(hide = true)]
     Call,
-    /// Print a script that completes options and names in a shell.
+    /// Print a completion script for a shell.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or write those of all subcommands to a folder.
+    /// Print the manual page, or write the pages of all subcommands to a folder.
     Man {
         /// Folder for the pages.
         folder: Option<PathBuf>,
@@ -128,14 +128,14 @@ pub enum DiskSystem {
 #[derive(Args)]
 #[command(after_help = "\
 The packages are fetched from the mirror that apt has here, or from TRAPLESS_MIRROR, and a machine
-without a network installs them: nothing of them runs on this computer, and no rights are needed. The
-same packages give the same disk. It takes some minutes.
+without a network installs them: nothing of them runs on this computer, and no privileges are
+needed. The same packages give the same disk. It takes some minutes.
 
 Examples:
   trapless disk debian debian.img
   trapless boot --ram 2G --disk debian.img,rw --net user --append 'root=/dev/vda rw console=ttyS0'")]
 pub struct DebianArgs {
-    /// The disk image to make (raw; what is empty in it takes no room).
+    /// The disk image to make (raw and sparse).
     pub file: PathBuf,
     /// Its size.
     #[arg(long, default_value = "2G", value_name = "SIZE")]
@@ -146,7 +146,7 @@ pub struct DebianArgs {
 #[derive(Args)]
 #[command(after_help = "\
 With several seeds each run writes a ledger of its own, and the report shows medians and intervals.
-Runs share nothing: their results do not depend on how many go on at a time.
+Runs are independent: their results do not depend on how many run at a time.
 
 Examples:
   trapless run --machine sbi --workload timer --set wakeups=200
@@ -175,12 +175,12 @@ pub struct RunArgs {
     /// Print the ledger as JSON instead of a table; a list of ledgers with --seeds.
     #[arg(long)]
     pub json: bool,
-    /// Write a checkpoint, out of which `trapless resume` goes on: SECONDS of virtual time, as in
+    /// Write a checkpoint, from which `trapless resume` continues: SECONDS of virtual time, as in
     /// `1.5=half.checkpoint`, or `workload=FILE` for where the measured part begins. Repeat for
     /// more.
     #[arg(long, value_name = "WHEN=FILE")]
     pub checkpoint: Vec<Request>,
-    /// Make the images, print what determines the result of the run as JSON, and do not run it.
+    /// Make the images and print what determines the result of the run as JSON, without running it.
     #[arg(long, conflicts_with = "seeds")]
     pub identity: bool,
     #[command(flatten)]
@@ -190,10 +190,10 @@ pub struct RunArgs {
 /// `trapless resume`.
 #[derive(Args)]
 #[command(after_help = "\
-The run goes on as if it had never stopped: its ledger, which counts from the beginning, is the
-same. Logs, traces and gdb see what comes from here on. What the run is, the checkpoint says.
-A session of boot goes on with the console on this terminal, with the same files; what a guest had
-written to disks is in the checkpoint. Connections to a network outside are broken.
+The run continues as if it had never stopped: its ledger, which counts from the beginning, is the
+same. Logs, traces and gdb see only what follows. The checkpoint says what is run.
+A session of boot continues with the console on this terminal, with the same files; what a guest had
+written to disks is in the checkpoint. Connections to an outside network are lost.
 
 Examples:
   trapless run --machine sstc --workload mixed --checkpoint workload=mixed.checkpoint
@@ -207,7 +207,7 @@ pub struct ResumeArgs {
     /// The checkpoint.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Only show what the checkpoint is, as JSON.
+    /// Only describe the checkpoint, as JSON.
     #[arg(long)]
     pub show: bool,
     /// What executes instructions from here on; results are the same.
@@ -222,7 +222,7 @@ pub struct ResumeArgs {
     /// Where to write the ledger [default: as the run would have; none of boot].
     #[arg(long, value_name = "FILE")]
     pub ledger: Option<PathBuf>,
-    /// Write a trace that Perfetto opens, of what comes from here on.
+    /// Write a trace that Perfetto opens, of what happens from here on.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Print the ledger as JSON instead of a table.
@@ -238,8 +238,8 @@ pub struct ResumeArgs {
 /// `trapless compare`.
 #[derive(Args)]
 #[command(after_help = "\
-Each machine is run with each seed: figures are medians, with intervals that tell whether machines
-differ. One run alone cannot tell that.
+Each machine is run with each seed: figures are medians, with intervals that show whether machines
+differ. One run alone cannot show that.
 Ctrl-C stops it and keeps the ledgers of runs that have ended, in NAME.unfinished.json.
 
 Examples:
@@ -291,7 +291,7 @@ pub struct ExploreArgs {
     /// for more.
     #[arg(long, value_name = "NAME")]
     pub within: Vec<String>,
-    /// Calls of each function to go through.
+    /// Calls of each function to explore.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub calls: u32,
     /// Begin when the host has loaded KVM, not with the workload's measured part: for functions
@@ -304,17 +304,17 @@ pub struct ExploreArgs {
     /// Take an instruction at most N times in each call, as when a loop polls [default: each time].
     #[arg(long, value_name = "N")]
     pub visits: Option<u64>,
-    /// Take an instruction at most N times in all calls together, so that what few of them do is
-    /// not lost among what all do [default: each time].
+    /// Take an instruction at most N times in all calls together, so that rare paths are not lost
+    /// among common ones [default: each time].
     #[arg(long, value_name = "N")]
     pub times: Option<u64>,
     /// Take only each Nth boundary [default: as many as --runs allows, spread evenly].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub stride: Option<u64>,
-    /// Most disturbed runs, unless --stride says which.
+    /// Maximum number of disturbed runs, unless --stride is given.
     #[arg(long, default_value_t = 60, value_name = "N", conflicts_with = "stride", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: u64,
-    /// What to do there.
+    /// Disturbances to apply at each boundary.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["turn", "tick", "ipi"])]
     pub disturb: Vec<Disturbance>,
     /// Runs at a time [default: one for each processor].
@@ -351,7 +351,7 @@ pub struct ExecArgs {
     /// Number of harts.
     #[arg(long, default_value_t = ExecSpec::HARTS, value_name = "N")]
     pub harts: usize,
-    /// Give up soon after this many instructions, executed or trapped, of all harts together: with
+    /// Stop soon after this many instructions, executed or trapped, of all harts together: with
     /// each engine at the same instant.
     #[arg(long, default_value_t = 10_000_000_000, value_name = "N")]
     pub max_instructions: u64,
@@ -378,7 +378,7 @@ impl ExecArgs {
 }
 
 impl RunArgs {
-    /// The run that they describe, or the first of several.
+    /// The run that these options describe, or the first of several.
     pub fn spec(&self) -> RunSpec {
         RunSpec {
             machine: self.machine.clone(),
@@ -399,14 +399,14 @@ Examples:
   trapless images                list them
   trapless images host           make the KVM host image and print where it is
   trapless images --refresh all  look for newer packages, then make all
-  trapless images --export DIR   for packages of Trapless: build what users are not to compile")]
+  trapless images --export DIR   for packages of Trapless: build what users need not compile")]
 pub struct ImagesArgs {
     /// Images to make; `all` for all.
     pub names: Vec<String>,
     /// Look for newer packages first.
     #[arg(long)]
     pub refresh: bool,
-    /// Build what workloads need that would have to be compiled, and write it to this new folder:
+    /// Build everything of workloads that has to be compiled, and write it to this new folder:
     /// `share/trapless/prebuilt` of an installed program. Images that are named are added.
     #[arg(long, value_name = "DIR", conflicts_with = "json")]
     pub export: Option<PathBuf>,

@@ -17,7 +17,7 @@ pub struct ObserveArgs {
     /// Wait for gdb on this TCP port, as in `:1234`.
     #[arg(long, value_name = "[HOST]:PORT", help_heading = "Looking inside")]
     pub gdb: Option<String>,
-    /// Most memory for snapshots out of which gdb goes backwards; 0 for none [default: 1G].
+    /// Maximum memory for the snapshots by which gdb executes backwards; 0 for none [default: 1G].
     #[arg(
         long,
         value_name = "SIZE",
@@ -34,8 +34,8 @@ pub struct ObserveArgs {
         help_heading = "Looking inside"
     )]
     pub at: Option<Position>,
-    /// Draw the way of one interrupt as a sequence diagram (Mermaid): CLASS[.STATE][:NUMBER], as in
-    /// `ipi.scheduled_off:3=FILE`. Repeat for more.
+    /// Draw the delivery of one interrupt as a sequence diagram (Mermaid): CLASS[.STATE][:NUMBER],
+    /// as in `ipi.scheduled_off:3=FILE`. Repeat for more.
     #[arg(long, value_name = "INTERRUPT=FILE", help_heading = "Looking inside")]
     pub diagram: Vec<Request>,
     /// Write each block of guest code that is compiled: its instructions, and the host's code.
@@ -54,7 +54,7 @@ pub struct ObserveArgs {
 }
 
 impl ObserveArgs {
-    /// What they say, with a trace.
+    /// The options that were given, with a trace.
     pub fn options(&self, trace: Option<&Path>) -> ObserveOptions {
         let Self {
             log,

@@ -36,12 +36,11 @@ pub struct WorkloadArgs {
     /// Give up after this much virtual time.
     #[arg(long, default_value_t = WorkloadSpec::TIME_LIMIT, value_name = "SECONDS")]
     pub time_limit: u64,
-    /// Boot, even if a checkpoint is kept of where the measured part of this run begins, and keep
-    /// none.
+    /// Boot even if the cache has a checkpoint of the start of the measured part, and keep none.
     #[arg(long)]
     pub no_checkpoint: bool,
-    /// Most disk space for checkpoints that runs keep in the cache; 0 for none [default: 8G, or a
-    /// quarter of what is free if that is less].
+    /// Maximum disk space for checkpoints that runs keep in the cache; 0 for none [default: 8G, or
+    /// a quarter of the free space if that is less].
     #[arg(
         long,
         value_name = "SIZE",
@@ -109,7 +108,7 @@ impl KernelArgs {
 }
 
 impl WorkloadArgs {
-    /// What they say is run.
+    /// The workload that these options describe.
     pub fn spec(&self) -> WorkloadSpec {
         WorkloadSpec {
             workload: self.workload.clone(),
@@ -126,7 +125,7 @@ impl WorkloadArgs {
         }
     }
 
-    /// The workload made ready, which keeps checkpoints and shows its consoles as they say.
+    /// The prepared workload, with checkpoints and consoles as these options say.
     ///
     /// # Errors
     /// If an option or an image cannot be used.

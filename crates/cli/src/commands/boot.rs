@@ -28,7 +28,7 @@ pub fn main(args: &BootArgs, trapless: &Trapless) -> Result<ExitCode> {
     start(&args.spec(), &args.driving(), None, trapless)
 }
 
-/// The same, or goes on with a session that was `saved`.
+/// The same, or resumes a session that was `saved`.
 ///
 /// # Errors
 /// If an option or a file cannot be used, or the session does not end as it should.
@@ -112,7 +112,7 @@ pub fn start(
     // A script goes on after a reboot.
     match power_on.script.and_then(|script| script.lock().missing()) {
         Some(missing) => {
-            Err(Failed(format!("the machine is off, but {missing} has not come")).into())
+            Err(Failed(format!("the machine is off, but {missing} did not appear")).into())
         }
         None => Ok(ExitCode::SUCCESS),
     }
@@ -141,7 +141,7 @@ fn script(driving: &Driving) -> Result<Option<Script>> {
     until.map_err(|reason| anyhow!("cannot use --until: {reason}"))
 }
 
-/// The keyboard of a session that a script types for.
+/// The keyboard of a session whose input comes from a script.
 fn no_keys() -> Receiver<Key> {
     channel().1
 }
@@ -157,9 +157,9 @@ struct PowerOn<'a> {
     script: Option<SharedScript>,
     source: Source,
     checkpoints: Pending<'a>,
-    /// Where the first session goes on.
+    /// Checkpoint from which the first session is resumed.
     saved: Option<&'a Checkpoint>,
-    /// Virtual time in cycles that is left of the user's limit.
+    /// Virtual time in cycles that remains of the user's limit.
     left: Option<u64>,
 }
 
@@ -218,7 +218,7 @@ impl PowerOn<'_> {
         if let Some(path) = &driving.ledger {
             write_ledger(path, &self.config, &recorder, now)?;
         }
-        // A run that ended badly is the one that somebody wants to look at.
+        // Written for failed runs too: those are the ones to investigate.
         let outcome = outcome?;
         screen.check()?;
         self.starts_again(outcome, now, &recorder)
@@ -257,10 +257,10 @@ impl PowerOn<'_> {
         Ok((machine, outside))
     }
 
-    /// Does the guest want to start again?
+    /// Whether the guest asked for a reboot.
     ///
     /// # Errors
-    /// If the session has not ended as it should.
+    /// If the session did not end as it should.
     fn starts_again(
         &mut self,
         outcome: Option<Outcome>,
@@ -282,7 +282,7 @@ impl PowerOn<'_> {
             Some(Outcome::Idle) => bail!(
                 "all harts wait for interrupts that nothing can raise, and there is no more input"
             ),
-            // Without a signal it was gdb's `kill`.
+            // Without a signal, gdb's `kill` ended it.
             Some(Outcome::Stopped) if !interrupt::requested() => Ok(false),
             Some(Outcome::Stopped) => Err(interrupt::Interrupted::Written.into()),
             Some(Outcome::Limit) => Err(Failed(format!(

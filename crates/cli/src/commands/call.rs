@@ -1,5 +1,5 @@
-//! `trapless call`: what other programs ask of this one, without a command line. One request comes
-//! from standard input as JSON, and its answer goes to standard output.
+//! `trapless call`: the interface for other programs. One request comes from standard input as
+//! JSON, and its answer goes to standard output.
 
 mod sweeps;
 
@@ -21,7 +21,7 @@ use trapless_run::{
 
 use crate::{output, series};
 
-/// What is asked for. Specifications are checked when they are used, which tells more.
+/// A request. Specifications are checked when they are used: errors are more precise there.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Request {
@@ -29,13 +29,13 @@ enum Request {
     Run(Run),
     /// Runs of a workload on several machines, whose ledgers go to a file together.
     Compare(Compare),
-    /// What options runs have, and which of these values they cannot have.
+    /// The options of runs, and which of these values are wrong.
     Options(sweeps::Options),
     /// What determines the results of runs.
     Identify(sweeps::Identify),
     /// The user's files that runs read.
     Sources(sweeps::Sources),
-    /// Which intervals medians of so many runs have.
+    /// Confidence intervals of medians of so many runs.
     Intervals(sweeps::Intervals),
 }
 
@@ -61,10 +61,10 @@ struct Compare {
     ledgers: PathBuf,
 }
 
-/// Does what is asked for.
+/// Executes the request.
 ///
 /// # Errors
-/// If the request is none, or what it asks for fails.
+/// If the request is malformed or fails.
 pub fn main(trapless: &Trapless) -> Result<ExitCode> {
     interrupt::catch()?;
     let mut text = String::new();
@@ -86,7 +86,7 @@ fn answer(answer: &impl Serialize) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A workload made ready, whose runs keep checkpoints as they do for people.
+/// A prepared workload, whose runs keep checkpoints as those of the command line do.
 fn plan(spec: &WorkloadSpec, machines: &[&str], trapless: &Trapless) -> Result<Arc<Plan>> {
     measure::check(spec, machines, &trapless.machines()?)?;
     let mut plan = Plan::new(spec, trapless)?;

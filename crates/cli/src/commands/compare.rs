@@ -43,7 +43,7 @@ pub fn main(args: &CompareArgs, trapless: &Trapless) -> Result<ExitCode> {
     series::verdict(&plan, results)
 }
 
-/// Keeps the ledgers of runs that had ended, apart from what an earlier comparison left.
+/// Keeps the ledgers of runs that had ended, in a file of its own.
 fn interrupted(results: &Results, path: &Path) -> Result<ExitCode> {
     if results.ledgers.is_empty() {
         return Err(interrupt::Interrupted::WithoutResult.into());

@@ -1,5 +1,5 @@
 //! `trapless disk`: disks with a system. The machine itself installs it, so that nothing of it is
-//! run on this computer, and nobody needs rights here.
+//! run on this computer and no privileges are needed.
 
 use std::fs::File;
 use std::io::sink;
@@ -22,7 +22,7 @@ use crate::single::Progress;
 
 /// Image of the machine that installs.
 const IMAGE: &str = "install";
-/// Virtual time in cycles after which it is given up: the usual is 5 minutes.
+/// Limit of virtual time in cycles; an installation usually takes 5 minutes.
 const PATIENCE: u64 = VirtualTime::cycles(3_600);
 /// Least size of a disk in bytes.
 const LEAST: u64 = 1 << 30;
@@ -97,7 +97,7 @@ fn install(spec: BootSpec, trapless: &Trapless) -> Result<()> {
         ..Limits::default()
     };
     let ended = session.run(&limits, &mut |machine| {
-        progress.tell(machine, &recorder);
+        progress.update(machine, &recorder);
         Ok(!interrupt::requested())
     })?;
     drop(progress);
@@ -108,19 +108,19 @@ fn install(spec: BootSpec, trapless: &Trapless) -> Result<()> {
     match transcript.status.get("host debian") {
         Some(0) => Ok(()),
         _ => {
-            let said = match &transcript.panic {
+            let printed = match &transcript.panic {
                 Some(panic) => panic.clone(),
                 None => transcript.complaint.join("\n"),
             };
             Err(Failed(format!(
-                "the machine could not install Debian; it said:\n{said}"
+                "the machine could not install Debian; it printed:\n{printed}"
             ))
             .into())
         }
     }
 }
 
-/// A disk image beside its name, which goes away unless it is finished.
+/// A disk image under a temporary name, which is removed unless it is finished.
 struct Unfinished {
     path: PathBuf,
 }
@@ -130,10 +130,10 @@ impl Unfinished {
         let mut path = file.as_os_str().to_owned();
         path.push(".part");
         let path = PathBuf::from(path);
-        let told = || format!("cannot make the disk image {}", path.display());
-        let image = File::create(&path).with_context(told)?;
+        let context = || format!("cannot make the disk image {}", path.display());
+        let image = File::create(&path).with_context(context)?;
         let unfinished = Self { path: path.clone() };
-        image.set_len(size).with_context(told)?;
+        image.set_len(size).with_context(context)?;
         Ok(unfinished)
     }
 
@@ -145,7 +145,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // It is gone if it has been finished.
+        // It has been renamed if it was finished.
         let _ = std::fs::remove_file(&self.path);
     }
 }

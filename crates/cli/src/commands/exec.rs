@@ -15,12 +15,12 @@ use trapless_run::{Trapless, files, interrupt, machine, observe};
 use crate::args::ExecArgs;
 use crate::output::Screen;
 
-/// Virtual time between two looks at Ctrl-C and at how far the program has come, in cycles: short
-/// enough for the slowest engine, and the same for all, so that a run that is given up ends at the
-/// same instant with each.
+/// Virtual time between two checks of Ctrl-C and of the limit of instructions, in cycles: short
+/// enough for the slowest engine, and the same for all, so that a run that reaches its limit ends
+/// at the same instant with each.
 const SLICE: u64 = 500_000;
-/// Traps to M-mode in a row without an executed instruction after which there never will be one:
-/// the handler itself traps, and interrupts are off.
+/// Traps to M-mode in a row without an executed instruction after which the program is stuck: the
+/// handler itself traps, and interrupts are off.
 const HOPELESS: u64 = 1_000_000;
 
 /// Runs the program; the exit status is its own.
@@ -104,7 +104,7 @@ pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
 #[derive(Clone, Default)]
 struct Traps(Arc<Mutex<Trapped>>);
 
-/// What is known of the traps so far.
+/// What was recorded of the traps so far.
 #[derive(Clone, Copy, Default)]
 struct Trapped {
     count: u64,
@@ -132,7 +132,7 @@ impl Sink for Traps {
     }
 }
 
-/// How far the program has come.
+/// Progress of the program.
 #[derive(Default)]
 struct Progress {
     /// Instructions that were executed or trapped.
@@ -140,12 +140,12 @@ struct Progress {
     /// Executed instructions, and traps since the last of them.
     executed: u64,
     traps: u64,
-    /// Why the program can never go on.
+    /// Why the program can make no progress, if it cannot.
     stuck: Option<String>,
 }
 
 impl Progress {
-    /// Looks at the machine between two slices.
+    /// Checks the machine between two slices.
     fn note(&mut self, machine: &Machine, traps: &Traps) {
         let Trapped { count, last } = traps.get();
         let executed = machine.instret();

@@ -13,7 +13,7 @@ use crate::args::Cli;
 use crate::help::Text;
 use crate::output::print;
 
-/// What commands read of their environment.
+/// Environment variables that commands read.
 const ENVIRONMENT: [(&str, &str); 10] = [
     (
         "TRAPLESS_CACHE",
@@ -22,7 +22,7 @@ const ENVIRONMENT: [(&str, &str); 10] = [
     ),
     (
         "TRAPLESS_CHECKPOINTS",
-        "Most disk space for checkpoints that runs keep there, as --checkpoint-cache.",
+        "Maximum disk space for checkpoints that runs keep there, as --checkpoint-cache.",
     ),
     (
         "TRAPLESS_MIRROR",
@@ -41,11 +41,11 @@ const ENVIRONMENT: [(&str, &str); 10] = [
     ("NO_COLOR", "If set, tables have no colours."),
     (
         "LC_ALL, LANG",
-        "Not looked at: output is UTF-8 in each locale, so that it is the same bytes everywhere.",
+        "Ignored: output is UTF-8 in every locale, so that it is the same bytes everywhere.",
     ),
     (
         "COMPLETE",
-        "Set by the scripts of trapless completions: the command answers a shell.",
+        "Set by the scripts of trapless completions: the command prints completions.",
     ),
 ];
 
@@ -109,9 +109,9 @@ pub fn main(folder: Option<&Path>) -> Result<ExitCode> {
         print(&String::from_utf8_lossy(&text))?;
         return Ok(ExitCode::SUCCESS);
     };
-    let told = || format!("cannot write manual pages to {}", folder.display());
-    std::fs::create_dir_all(folder).with_context(told)?;
-    write_all(&command, &[], folder).with_context(told)?;
+    let context = || format!("cannot write manual pages to {}", folder.display());
+    std::fs::create_dir_all(folder).with_context(context)?;
+    write_all(&command, &[], folder).with_context(context)?;
     Ok(ExitCode::SUCCESS)
 }
 

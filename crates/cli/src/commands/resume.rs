@@ -14,7 +14,7 @@ use super::run::Single;
 use crate::args::ResumeArgs;
 use crate::output;
 
-/// Goes on and shows the report.
+/// Resumes it and shows the report.
 pub fn main(args: &ResumeArgs, trapless: &Trapless) -> Result<ExitCode> {
     let checkpoint = Checkpoint::open(&args.file)?;
     if args.show {
@@ -34,7 +34,7 @@ pub fn main(args: &ResumeArgs, trapless: &Trapless) -> Result<ExitCode> {
     }
 }
 
-/// The engine, with what is asked for now.
+/// The engine, with the options given now.
 fn engine(args: &ResumeArgs, usual: EngineChoice) -> EngineChoice {
     match args.engine.as_deref() {
         Some("interp") => EngineChoice::Interp,
@@ -43,13 +43,13 @@ fn engine(args: &ResumeArgs, usual: EngineChoice) -> EngineChoice {
     }
 }
 
-/// What looks into it from here on.
+/// Logs, traces and gdb from here on.
 fn observe(args: &ResumeArgs) -> ObserveOptions {
     args.observe.options(args.trace.as_deref())
 }
 
-/// A session of boot, with what is asked for now. What typed for it, and where it was recorded, was
-/// for its beginning.
+/// A session of boot, with the options given now. Scripts and records of the first part are not
+/// continued.
 fn resume_boot(
     args: &ResumeArgs,
     mut spec: BootSpec,
@@ -71,7 +71,7 @@ fn resume_boot(
     boot::start(&spec, &driving, Some(checkpoint), trapless)
 }
 
-/// A run, with what is asked for now.
+/// A run, with the options given now.
 fn resume_run(
     args: &ResumeArgs,
     mut run: RunSpec,

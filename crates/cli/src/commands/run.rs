@@ -75,7 +75,7 @@ fn check_checkpoints(args: &RunArgs) -> Result<()> {
 pub struct Single<'a> {
     /// The run.
     pub run: RunSpec,
-    /// What looks into it.
+    /// Logs, traces and gdb.
     pub observe: ObserveOptions,
     /// Whether its console is shown.
     pub console: bool,
@@ -83,14 +83,14 @@ pub struct Single<'a> {
     pub ledger: Option<PathBuf>,
     /// Whether the ledger is printed instead of a report.
     pub json: bool,
-    /// Checkpoints that it makes.
+    /// Checkpoints to make.
     pub checkpoint: &'a [Request],
-    /// Where it goes on.
+    /// Checkpoint from which it is resumed.
     pub resume: Option<&'a Checkpoint>,
 }
 
 impl Single<'_> {
-    /// Makes it, by what `plan` makes ready, and shows its report.
+    /// Makes the run with what `plan` prepares, and shows its report.
     ///
     /// # Errors
     /// If a file or an image cannot be used, or the workload does not do what it should.
@@ -109,7 +109,7 @@ impl Single<'_> {
             resume: self.resume,
             make: self.checkpoint,
         };
-        let mut poll = |machine: &Machine, recorder: &_| progress.tell(machine, recorder);
+        let mut poll = |machine: &Machine, recorder: &_| progress.update(machine, recorder);
         let result = plan.run(&self.run.id(), &self.observe, &checkpoints, &mut poll);
         drop(progress);
         let (ledger, profile) = result?;

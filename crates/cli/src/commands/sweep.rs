@@ -14,12 +14,12 @@ use crate::output;
 
 /// Names the Python to use.
 const VARIABLE: &str = "TRAPLESS_PYTHON";
-/// Packages without which no sweep runs, one in a line; so are their modules called. The others are
-/// asked for where they are needed.
+/// Packages without which no sweep runs, one per line; their modules have the same names. The
+/// others are checked where they are needed.
 const PACKAGES: &str = include_str!("../../../../python/trapless/sweep/needs.txt");
-/// What the options are: a Python without the packages could not say it.
+/// The options: a Python without the packages could not print them.
 const HELP: &str = include_str!("../../../../python/trapless/sweep/help.txt");
-/// What a Python without one of them prints; its exit status is then 3.
+/// Program that prints which of them a Python lacks; its exit status is then 3.
 const CHECK: &str = "\
 import importlib.util, sys
 missing = [m for m in sys.argv[1:] if importlib.util.find_spec(m) is None]
@@ -40,7 +40,7 @@ pub struct SweepArgs {
     pub arguments: Vec<OsString>,
 }
 
-/// Becomes the Python program.
+/// Executes the Python program in place of this one.
 ///
 /// # Errors
 /// If there is no Python with the packages that it needs.
@@ -131,10 +131,10 @@ fn check(python: &Path, path: &OsString) -> Result<(), String> {
     let output = command
         .output()
         .map_err(|error| format!("it cannot be started ({error})"))?;
-    let said = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    let printed = String::from_utf8_lossy(&output.stdout).trim().to_string();
     match output.status.code() {
         Some(0) => Ok(()),
-        Some(3) => Err(said),
+        Some(3) => Err(printed),
         _ => Err("it cannot run a program of one line".into()),
     }
 }
@@ -155,10 +155,10 @@ mod tests {
             .output();
         if let Ok(bare) = bare {
             assert_eq!(bare.status.code(), Some(3));
-            let said = String::from_utf8_lossy(&bare.stdout);
+            let printed = String::from_utf8_lossy(&bare.stdout);
             assert!(
-                said.contains("distributed") || said.contains("3.11"),
-                "{said}"
+                printed.contains("distributed") || printed.contains("3.11"),
+                "{printed}"
             );
         }
     }
@@ -167,16 +167,16 @@ mod tests {
     #[test]
     fn an_installed_program_says_what_to_install() {
         let folder = tempfile::tempdir().unwrap();
-        let told = missing(folder.path(), &["python3: it has no rich".into()]).to_string();
+        let error = missing(folder.path(), &["python3: it has no rich".into()]).to_string();
         for part in [
             "pip install distributed",
             "psutil",
             "TRAPLESS_PYTHON=",
             "no rich",
         ] {
-            assert!(told.contains(part), "{told}");
+            assert!(error.contains(part), "{error}");
         }
-        assert!(!told.contains("scripts/tools"), "{told}");
+        assert!(!error.contains("scripts/tools"), "{error}");
         assert!(HELP.contains("--dry-run") && HELP.contains("TRAPLESS_PYTHON"));
     }
 

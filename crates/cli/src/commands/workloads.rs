@@ -82,7 +82,7 @@ fn explain(e: &Experiment, is_common: &dyn Fn(&str) -> bool) -> Result<()> {
     print(&text)
 }
 
-/// A name and what is said of it, whose lines stand below each other.
+/// A name and its description, with aligned lines.
 fn entry(name: &str, about: &str, width: usize) -> String {
     const INDENT: usize = 15;
     let mut text = format!("  {name:<12}");

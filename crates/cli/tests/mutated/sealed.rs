@@ -225,11 +225,11 @@ fn replay(program: &Path, file: &[u8]) -> Result<(), String> {
     fs::write(&path, file).expect("scratch is writable");
     let mut command = session(program, "--replay", &path);
     let ended = command.stdin(Stdio::null()).output().expect("it starts");
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
     match ended.status.code() {
         Some(0) => Ok(()),
-        Some(1 | 2) => Err(said),
-        _ => panic!("{}: {said}", ended.status),
+        Some(1 | 2) => Err(stderr),
+        _ => panic!("{}: {stderr}", ended.status),
     }
 }
 

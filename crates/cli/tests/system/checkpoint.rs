@@ -52,8 +52,8 @@ fn resumed_runs_have_the_ledger_of_the_whole_run() {
     }
     let late = scratch("resumed-late.checkpoint");
     let request = format!("500={}", late.display());
-    let said = done(&command.args(["--checkpoint", &request]).output().unwrap());
-    assert!(said.contains("was due: there is none"), "{said}");
+    let stderr = done(&command.args(["--checkpoint", &request]).output().unwrap());
+    assert!(stderr.contains("was due: it was not made"), "{stderr}");
     assert!(!late.exists());
     let read =
         |path: &Path| without_host(&std::fs::read_to_string(path).expect("the ledger is there"));
@@ -129,13 +129,13 @@ impl OwnCache {
     fn compare(&self, name: &str) -> (Vec<String>, Vec<Option<u64>>, String) {
         let mut command = self.command(&["compare", "--machines", "sstc,trapless"]);
         command.args(["--seeds", "1", "--out"]).arg(scratch(name));
-        let said = done(&command.output().unwrap());
+        let stderr = done(&command.output().unwrap());
         let text = std::fs::read_to_string(scratch(&format!("{name}.json"))).unwrap();
         let ledgers: Vec<LedgerFile> = serde_json::from_str(&text).unwrap();
         let resumed = |ledger: &LedgerFile| ledger.host.as_ref().unwrap().resumed_at;
         let resumed = ledgers.iter().map(resumed).collect();
         let texts = ledgers.iter().map(|ledger| without_host(&ledger.to_json()));
-        (texts.collect(), resumed, said)
+        (texts.collect(), resumed, stderr)
     }
 
     /// Names of files among the checkpoints that end like this.
@@ -173,10 +173,10 @@ fn repeated_runs_go_on_from_what_was_kept() {
     let at = bytes.len() - 100_000;
     bytes[at] ^= 1;
     std::fs::write(&kept[1], &bytes).unwrap();
-    let (again, resumed, said) = cache.compare("kept-3");
+    let (again, resumed, stderr) = cache.compare("kept-3");
     assert!(again == whole, "a damaged checkpoint changes a ledger");
     assert_eq!(resumed, [None, None]);
-    assert_eq!(said.matches("cannot be used").count(), 2, "{said}");
+    assert_eq!(stderr.matches("cannot be used").count(), 2, "{stderr}");
     assert!(cache.compare("kept-4").1.iter().all(Option::is_some));
     // Without the pages that both share, neither can be used.
     std::fs::remove_file(&cache.files("pages")[0]).unwrap();

@@ -79,8 +79,8 @@ fn a_handler_without_xhcs_is_refused() {
     let output = command.output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    let said = "its last output:\ntrapless-backend: --loop handler needs harts with Xhcs";
-    assert!(text.contains(said), "{text}");
+    let failure = "its last output:\ntrapless-backend: --loop handler needs harts with Xhcs";
+    assert!(text.contains(failure), "{text}");
 }
 
 /// Promise: a handler that does not end, faults, or dies with its process costs the guest its

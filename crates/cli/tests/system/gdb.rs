@@ -38,16 +38,16 @@ fn wait(mut command: Command) -> Waiting {
         .expect("trapless starts");
     let errors = BufReader::new(child.stderr.take().unwrap());
     let mut address = None;
-    let mut said = String::new();
+    let mut printed = String::new();
     for line in errors.lines().map_while(Result::ok) {
-        said += &line;
+        printed += &line;
         if let Some((_, found)) = line.split_once("target remote ") {
             address = Some(found.to_owned());
             break;
         }
     }
     let Some(address) = address else {
-        panic!("it does not wait for gdb: {said}")
+        panic!("it does not wait for gdb: {printed}")
     };
     Waiting { child, address }
 }

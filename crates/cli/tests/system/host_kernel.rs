@@ -76,10 +76,10 @@ fn kernels_of_ones_own_are_measured_and_named() {
     let path = kernel.path.to_str().unwrap();
     let set = ["--set", "wakeups=20", "--guest-kernel", path];
     let ledger = ledger("own-guest-kernel", "sstc", "timer", &set);
-    let said = &ledger.run.configuration["guest kernel"];
+    let kernel_entry = &ledger.run.configuration["guest kernel"];
     assert!(
-        said.ends_with(&format!("sha256 {}", kernel.sha256)),
-        "{said}"
+        kernel_entry.ends_with(&format!("sha256 {}", kernel.sha256)),
+        "{kernel_entry}"
     );
     let exits: u64 = ledger
         .workload()

@@ -191,34 +191,35 @@ fn a_flood_costs_one_notification_for_each_time_off_the_hart() {
     for (log, least) in [(&isolation().log, 2_400), (&device().log, 236_000)] {
         let sent = steps_of(log, "VS", "post_soft").count();
         assert!(sent > least, "{sent}");
-        let (told, again) = notifications(log);
+        let (notified, again) = notifications(log);
         assert_eq!(
             again,
             BTreeMap::new(),
             "told again before they were attached"
         );
-        assert!(told.values().sum::<usize>() > 10, "{told:?}");
+        assert!(notified.values().sum::<usize>() > 10, "{notified:?}");
         assert!(most_notifications_of_an_interrupt(log) <= 32);
         assert_eq!(steps_of(log, "HS", "overflow").count(), 0);
     }
     // All other tests of the device have two vCPUs: of the rest only the flood of 31 is told.
-    let (told, _) = notifications(&device().log);
+    let (notified, _) = notifications(&device().log);
     assert!(
-        (1..=31).all(|vhart| told.contains_key(&Some(vhart))),
-        "{told:?}"
+        (1..=31).all(|vhart| notified.contains_key(&Some(vhart))),
+        "{notified:?}"
     );
 }
 
 /// How often the host was told of each vhart, whatever its domain, and how often of those that had
 /// not been attached since the time before.
 fn notifications(log: &Log) -> (BTreeMap<Option<u64>, usize>, BTreeMap<Option<u64>, usize>) {
-    let (mut waiting, mut told, mut again) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+    let (mut waiting, mut notified, mut again) =
+        (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
     for e in &log.events {
         let vhart = (e.number("domain"), e.number("vhart"));
         match (e.cause, e.field("kind")) {
             ("attached", _) => drop(waiting.remove(&vhart)),
             ("notified", Some("wake" | "yield")) => {
-                *told.entry(vhart.1).or_default() += 1;
+                *notified.entry(vhart.1).or_default() += 1;
                 if !waiting.insert(vhart) {
                     *again.entry(vhart.1).or_default() += 1;
                 }
@@ -226,7 +227,7 @@ fn notifications(log: &Log) -> (BTreeMap<Option<u64>, usize>, BTreeMap<Option<u6
             _ => {}
         }
     }
-    (told, again)
+    (notified, again)
 }
 
 fn most_notifications_of_an_interrupt(log: &Log) -> usize {

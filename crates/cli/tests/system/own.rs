@@ -78,11 +78,11 @@ fn a_users_workload_runs_with_its_own_files() {
     let times = &ledger.run.measurements[0];
     assert_eq!((times.name.as_str(), times.value), ("times", 3.0));
     assert!(ledger.phases.iter().any(|phase| phase.name == "program"));
-    let said = &ledger.run.configuration;
-    assert_eq!(said["workload file"], "mine.toml");
+    let configuration = &ledger.run.configuration;
+    assert_eq!(configuration["workload file"], "mine.toml");
     let shown = command(&folder, "workloads ./mine.toml").output().unwrap();
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    let content = said["workload content"].replace("sha256 ", "");
+    let content = configuration["workload content"].replace("sha256 ", "");
     assert!(content.len() == 64 && shown.contains(&content), "{shown}");
 
     write("data/text/line", "all and one\n");

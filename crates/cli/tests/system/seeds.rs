@@ -81,9 +81,9 @@ fn a_seed_changes_when_a_guest_starts_and_where_its_ticks_fall() {
 fn a_run_is_the_same_alone_and_in_a_batch() {
     let folder = scratch("series");
     let output = timer("--seeds 2 --jobs 2", &folder);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("2 of 2 runs done"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("2 of 2 runs done"), "{stderr}");
     let report = String::from_utf8_lossy(&output.stdout);
     assert!(report.contains("2 runs (seeds 0..1)"), "{report}");
     let name = |seed| folder.join(format!("timer-trapless-{}-seed={seed}.json", TIMER[0]));
@@ -141,14 +141,14 @@ fn compare_makes_five_runs_on_each_machine() {
 fn failed_runs_are_named_with_a_command_that_repeats_them() {
     let folder = scratch("failed");
     let output = timer("--seed 7 --seeds 2 --time-limit 1", &folder);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     for text in [
         "2 of 2 runs failed",
         "trapless, seed 8: workload timer on trapless did not end within 1 s",
         "alone: trapless run --machine trapless --workload timer --set wakeups=200 --time-limit 1 --seed 8",
     ] {
-        assert!(told.contains(text), "{text}: {told}");
+        assert!(stderr.contains(text), "{text}: {stderr}");
     }
     assert_eq!(files(&folder), [] as [PathBuf; 0]);
 }
@@ -176,9 +176,9 @@ fn an_interrupted_batch_ends_and_leaves_nothing_unfinished() {
     std::thread::sleep(std::time::Duration::from_secs(2));
     interrupt(&child);
     let output = child.wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{told}");
-    assert!(told.contains("of 9 runs that had ended"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("of 9 runs that had ended"), "{stderr}");
     let unfinished = files(&folder)
         .into_iter()
         .filter(|f| f.extension().is_none_or(|e| e != "json"));
@@ -198,16 +198,16 @@ fn an_interrupted_comparison_keeps_what_it_has() {
     command.arg("--out").arg(folder.join("result"));
     let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
     let mut child = child.expect("it starts");
-    let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
-    let mut told = String::new();
-    while !told.contains("sstc, seed 0") {
-        let read = stderr.read_line(&mut told).expect("it is text");
-        assert_ne!(read, 0, "{told}");
+    let mut pipe = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut stderr = String::new();
+    while !stderr.contains("sstc, seed 0") {
+        let read = pipe.read_line(&mut stderr).expect("it is text");
+        assert_ne!(read, 0, "{stderr}");
     }
     interrupt(&child);
-    stderr.read_to_string(&mut told).expect("it is text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{told}");
-    assert!(told.contains("of 60 runs that had ended"), "{told}");
+    pipe.read_to_string(&mut stderr).expect("it is text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{stderr}");
+    assert!(stderr.contains("of 60 runs that had ended"), "{stderr}");
     let kept = folder.join("result.unfinished.json");
     let ledgers: Vec<LedgerFile> = serde_json::from_str(&read(&kept)).expect("ledgers");
     assert!(!ledgers.is_empty());

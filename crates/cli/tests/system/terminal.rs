@@ -133,8 +133,8 @@ fn scripts_type_in_virtual_time() {
         command.args(["boot", "--script"]).arg(&file).args(options);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut machine = Running(command.spawn().expect("the command starts"));
-        let (mut shown, mut told) = (String::new(), String::new());
-        let stderr = machine.0.stderr.take();
+        let (mut shown, mut stderr) = (String::new(), String::new());
+        let pipe = machine.0.stderr.take();
         machine
             .0
             .stdout
@@ -142,11 +142,10 @@ fn scripts_type_in_virtual_time() {
             .expect("it is piped")
             .read_to_string(&mut shown)
             .expect("text");
-        stderr
-            .expect("it is piped")
-            .read_to_string(&mut told)
+        pipe.expect("it is piped")
+            .read_to_string(&mut stderr)
             .expect("text");
-        (shown, told, machine.0.wait().expect("it ends").code())
+        (shown, stderr, machine.0.wait().expect("it ends").code())
     };
     let ask = "expect # \nsend cat /proc/uptime; echo $((6 * 7))\nexpect \\n42\\r\n";
     let off = format!("{ask}send exit\n");
@@ -155,14 +154,17 @@ fn scripts_type_in_virtual_time() {
     assert!(first.0.contains("\n42\r\n") && first.0.contains("Power down"));
     assert_eq!(session(&off, &["--engine", "interp"]).0, first.0);
     assert_eq!(session(&format!("{ask}end\n"), &[]).2, Some(0));
-    let (_, told, status) = session(&format!("{ask}timeout 1\nexpect nobody\n"), &[]);
+    let (_, stderr, status) = session(&format!("{ask}timeout 1\nexpect nobody\n"), &[]);
     assert_eq!(status, Some(1));
-    assert!(told.contains("line 5") && told.contains("1 s"), "{told}");
+    assert!(
+        stderr.contains("line 5") && stderr.contains("1 s"),
+        "{stderr}"
+    );
     // `end` leaves a machine that is on; without it the machine has to power off.
-    let (_, told, status) = session(&format!("{ask}timeout 1\n"), &[]);
+    let (_, stderr, status) = session(&format!("{ask}timeout 1\n"), &[]);
     assert_eq!(
-        (status, told.contains("still on")),
+        (status, stderr.contains("still on")),
         (Some(1), true),
-        "{told}"
+        "{stderr}"
     );
 }

@@ -1,8 +1,8 @@
 //! Registers of the Advanced Interrupt Architecture: random sequences of accesses to interrupt
-//! files, to the APLIC's domains and to the CSRs of Smaia and Ssaia, each value read kept in the
-//! data area.
+//! files, to the APLIC's domains and to the CSRs of Smaia and Ssaia, with each read value stored in
+//! the data area.
 //!
-//! What QEMU does in another way than the specification says is left out here and listed in
+//! Accesses for which QEMU differs from the specification are left out here and listed in
 //! `docs/aia.md`.
 
 use trapless_isa::Mode;
@@ -26,14 +26,14 @@ const SOURCES: u64 = 96;
 const PARTS: u64 = 8;
 const ROOM: u64 = layout::DATA_SIZE / PARTS;
 
-/// Where the next value goes.
+/// Address for the next value.
 const TRACE: Reg = reg::S0;
 /// Address of an access.
 const ADDR: Reg = reg::T1;
 const VALUE: Reg = reg::T2;
 const RESULT: Reg = reg::T3;
 
-/// Keeps `RESULT` in the trace.
+/// Appends `RESULT` to the trace.
 fn keep(b: &mut Block) {
     b.w(asm::sd(RESULT, TRACE, 0));
     b.w(asm::addi(TRACE, TRACE, 8));
@@ -52,13 +52,13 @@ fn store(b: &mut Block, addr: u64, value: u64) {
 }
 
 fn read_csr(b: &mut Block, csr: u16) {
-    // Inputs of a hart may be late; a jump is where ours looks.
+    // Inputs of a hart may be delayed; our machine updates them at a jump.
     b.w(asm::jal(0, 4));
     b.w(asm::csrr(RESULT, csr));
     keep(b);
 }
 
-/// A CSR instruction with any operation; the old value is kept if it reads one.
+/// A CSR instruction with any operation; the old value is stored if it reads one.
 fn access_csr(rng: &Rng, b: &mut Block, csr: u16, value: u64) {
     b.li(RESULT, 0);
     b.li(VALUE, value);
@@ -74,7 +74,7 @@ fn begin(p: &mut Program, board: Board) {
     p.needs.insert(Feature::Has(Ext::Smstateen));
 }
 
-/// A step whose trace follows that of the step before.
+/// A step whose trace follows that of the previous step.
 fn step(rng: &Rng, p: &Program, mode: Mode, part: u64) -> Step {
     let mut s = p.step(rng, mode);
     s.policy = Policy::Skip;
@@ -120,7 +120,7 @@ fn identity(rng: &Rng) -> u64 {
 }
 
 fn file_access(rng: &Rng, b: &mut Block, mode: Mode) {
-    // In VS-mode the supervisor's names mean the guest's.
+    // In VS-mode the supervisor's names refer to the guest's registers.
     let level = match mode {
         Mode::M => rng.below(3),
         Mode::HS => rng.range(1, 2),
@@ -175,7 +175,7 @@ fn dump_files(b: &mut Block) {
     }
 }
 
-/// What the generator must remember of a domain, to leave alone what QEMU does differently.
+/// The generator's state of a domain, to avoid accesses for which QEMU differs.
 struct Domain {
     base: u64,
     machine: bool,
@@ -259,8 +259,8 @@ impl Domain {
         store(b, at, 0);
         self.active.retain(|active| *active != source);
         if rng.chance(4, 5) {
-            // QEMU takes a wire for the rectified input of a detached source, and keeps a level
-            // pending whose wire has gone: both show only where a wire moves.
+            // QEMU uses a wire as the rectified input of a detached source, and keeps a level
+            // pending whose wire has fallen: both are visible only where a wire changes.
             let modes: &[u64] = match source {
                 UART_SOURCE => &[4, 5, 6],
                 _ => &[1, 4, 5, 6, 7],
@@ -273,7 +273,7 @@ impl Domain {
     }
 }
 
-/// Both domains of the APLIC with IMSICs behind it.
+/// Both domains of the APLIC with IMSICs.
 pub fn aplic_msi(rng: &Rng, p: &mut Program) {
     begin(p, Board::Imsic);
     aplic(rng, p, true);
@@ -287,7 +287,7 @@ pub fn aplic_direct(rng: &Rng, p: &mut Program) {
 
 fn aplic(rng: &Rng, p: &mut Program, msi: bool) {
     let (below, above): (Vec<u64>, Vec<u64>) = (1..=SOURCES).partition(|_| rng.chance(1, 2));
-    // Few sources, so that accesses meet.
+    // Few sources, so that accesses interfere.
     let few = |from: &[u64]| -> Vec<u64> {
         let some = (0..5).filter(|_| !from.is_empty()).map(|_| rng.pick(from));
         some.chain(from.contains(&UART_SOURCE).then_some(UART_SOURCE))
@@ -337,7 +337,7 @@ fn aplic(rng: &Rng, p: &mut Program, msi: bool) {
     }
 }
 
-/// What firmware does: where messages go, who has which source, files open.
+/// Setup by firmware: addresses of messages, delegation of sources, enabled files.
 fn prologue(rng: &Rng, b: &mut Block, msi: bool, below: &[u64]) {
     for source in below {
         store(b, APLIC_M + 4 * source, 0x400);
@@ -421,7 +421,7 @@ pub fn csrs(rng: &Rng, p: &mut Program) {
         let aia = stateen0::CSRIND | stateen0::AIA | stateen0::IMSIC;
         let mut closed = false;
         for csr in [csr::MSTATEEN0, csr::HSTATEEN0] {
-            // QEMU does not always see first what M-mode withholds.
+            // QEMU does not always check first what M-mode denies.
             let full = rng.chance(1, 2) || csr == csr::MSTATEEN0 && mode.v();
             let open = if full { aia } else { rng.subset(aia) };
             closed |= open & stateen0::IMSIC == 0;

@@ -11,7 +11,7 @@ use crate::layout;
 use crate::program::{Block, Feature, Program};
 use crate::rng::Rng;
 
-/// How a CSR may be written so that the result is not left to the implementation.
+/// Writes of a CSR whose result does not depend on the implementation.
 #[derive(Clone, Copy)]
 enum Write {
     /// Not at all.
@@ -22,13 +22,13 @@ enum Write {
     Whole(fn(&Rng) -> u64),
 }
 
-/// A CSR as the generator knows it.
+/// The generator's description of a CSR.
 struct Csr {
     addr: u16,
     /// The value read is the same on all models.
     read: bool,
     write: Write,
-    /// Can send traps elsewhere or interrupts: not in every step.
+    /// Can redirect traps or cause interrupts: not in every step.
     group: Group,
 }
 
@@ -214,7 +214,7 @@ const CSRS: &[Csr] = &[
     c(csr::MHARTID, true, Bits(1)),
     c(csr::PMPCFG0, true, Never),
     c(csr::PMPADDR0, true, Never),
-    // RV32 only, or not assigned: never there.
+    // RV32 only, or not assigned: never exists.
     c(0x3a1, false, Bits(ALL)),
     c(0xc80, false, Bits(ALL)),
     c(0x310, false, Bits(ALL)),
@@ -287,8 +287,7 @@ fn access(rng: &Rng, b: &mut Block, csr: &Csr, mode: Mode, exact: bool, timer: b
         return;
     }
     match csr.write {
-        // Not this mode's own vector, or the handler would be lost; but a write that must trap
-        // is a good one.
+        // Not this mode's own vector, which would lose the handler, unless the write must trap.
         Write::Never if mode == Mode::M => b.w(asm::csrr(rd, csr.addr)),
         Write::Never => {
             let name = csr.addr >> 8 & 3;
@@ -349,13 +348,13 @@ pub fn csrs(rng: &Rng, p: &mut Program) {
         p.needs.insert(Feature::Has(Ext::Smstateen));
     }
     let exact = p.exact(rng);
-    // QEMU's comparators go on when they are disabled.
+    // QEMU's comparators stay active when they are disabled.
     let timer = exact && rng.chance(1, 2);
     p.needs.insert(Feature::Has(Ext::Sstc));
     if timer {
         p.needs.insert(Feature::PreciseTimer);
     }
-    // QEMU 7.2 knows fewer bits of menvcfg.
+    // QEMU 7.2 has fewer bits of menvcfg.
     if rng.chance(1, 2) {
         p.needs.insert(Feature::Has(Ext::Svadu));
         p.needs.insert(Feature::Has(Ext::Zicbom));
@@ -407,7 +406,7 @@ pub fn csrs(rng: &Rng, p: &mut Program) {
             if !exact && matches!(csr.addr, csr::MENVCFG | csr::MIP) && mode == Mode::M {
                 continue;
             }
-            // And sometimes reads the VS-level ones as 0.
+            // It also sometimes reads the VS-level ones as 0.
             if !exact && mode.v() && matches!(csr.addr, csr::SIE | csr::SIP) {
                 continue;
             }

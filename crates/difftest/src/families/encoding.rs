@@ -7,16 +7,16 @@ use crate::asm::{self, reg};
 use crate::program::{Block, Program};
 use crate::rng::Rng;
 
-/// True if the word is left to other families: it would leave the block, wait, or touch a CSR.
+/// True if the word is left to other families: it would leave the block, wait, or access a CSR.
 fn elsewhere(word: u32) -> bool {
     let f3 = word >> 12 & 7;
     match word & 0x7f {
         0x63 => !matches!(f3, 2 | 3),
         0x67 => f3 == 0,
         0x6f => true,
-        // Everything with funct3 = 0 is a matter of privilege; 4 is hlv, hsv and reserved.
+        // Everything with funct3 = 0 depends on privilege; 4 is hlv, hsv and reserved.
         0x73 => f3 != 4,
-        // What an SC finds depends on what happened to the reservation in between.
+        // The result of an SC depends on the state of the reservation.
         0x2f => matches!(word >> 27, 2 | 3),
         // fence.i, pause and the cache-block operations.
         0x0f => f3 == 1 || f3 == 2,
@@ -47,7 +47,7 @@ fn flipped(rng: &Rng, b: &mut Block) {
         ),
         _ => ops::arithmetic(rng, &[]),
     };
-    // Flip where it decides the operation: opcode, funct3, funct7, rs2.
+    // Flip bits that determine the operation: opcode, funct3, funct7, rs2.
     let mut word = base;
     for _ in 0..rng.range(1, 3) {
         word ^= 1

@@ -19,7 +19,7 @@ pub fn pmp(rng: &Rng, p: &mut Program) {
         s.note = "PMP".into();
         user::with_data(rng, p, &mut s);
         s.set(csr::MEDELEG, rng.subset(0xf0_b1fe) & !(1 << 2));
-        // Entry 15 lets everything pass that no other entry decides.
+        // Entry 15 permits everything that no other entry matches.
         let mut cfg = [0u8; 16];
         for (e, cfg) in cfg.iter_mut().enumerate().take(15) {
             let addr = layout::DATA + (rng.below(layout::DATA_SIZE) & !7);
@@ -123,7 +123,7 @@ pub fn self_modifying(rng: &Rng, p: &mut Program) {
         s.set(csr::MSTATUS, s.get(csr::MSTATUS) | status::FS);
         let mut b: Block = p.block();
         for _ in 0..6 {
-            // The word to overwrite lies eight instructions ahead.
+            // The word to overwrite is eight instructions ahead.
             let new = ops::arithmetic(rng, &[]);
             let old = ops::arithmetic(rng, &[]);
             let mut probe = p.block();

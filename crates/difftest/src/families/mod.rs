@@ -1,4 +1,4 @@
-//! Program families: what the steps of a program are about.
+//! Program families: subjects of the steps of a program.
 
 pub mod aia;
 pub mod csrs;
@@ -17,11 +17,11 @@ use crate::rng::Rng;
 pub struct Family {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it covers.
+    /// Description.
     pub about: &'static str,
     /// Relative frequency.
     pub weight: u64,
-    /// About more than user-level instructions.
+    /// Whether it covers more than user-level instructions.
     privileged: bool,
     generate: fn(&Rng, &mut Program),
 }

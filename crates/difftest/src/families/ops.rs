@@ -1,8 +1,8 @@
-//! Random user-level instructions: what every family's blocks are filled with.
+//! Random user-level instructions, which fill the blocks of every family.
 //!
-//! Which operations there are comes from the table of `trapless-isa`: a new one is generated
-//! without being listed here. `s0` and `s1` are pointers into the data area and are never written;
-//! all other registers may hold anything.
+//! Operations come from the table of `trapless-isa`: a new one is generated without being listed
+//! here. `s0` and `s1` are pointers into the data area and are never written; all other registers
+//! may have any value.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use crate::asm::{self, Reg, reg};
 use crate::program::Block;
 use crate::rng::Rng;
 
-/// Operations that some instructions are drawn from.
+/// A pool of operations from which instructions are drawn.
 type Pool = LazyLock<Vec<Op>>;
 
 fn pool(belongs: impl Fn(Op) -> bool) -> Vec<Op> {
@@ -27,7 +27,7 @@ fn computations(formats: &[Format]) -> Vec<Op> {
         semantics::computes(op)
             && op.extension().models().everywhere()
             && formats.contains(&op.format())
-            // QEMU 7.2 looks at the upper half.
+            // QEMU 7.2 uses the upper half.
             && op != Op::Ctzw
     })
 }
@@ -49,8 +49,8 @@ static FLOAT: Pool = LazyLock::new(|| {
 static AMOS: Pool =
     LazyLock::new(|| pool(|op| op.format() == Format::Amo && !matches!(op, Op::ScW | Op::ScD)));
 
-/// Extensions that not every model has, with operations that compute a result: a program has those
-/// of one of them, and says that it needs it.
+/// Extensions that not every model has, with operations that compute a result: a program uses those
+/// of one extension, and records that it needs it.
 pub static EXTRAS: LazyLock<Vec<Ext>> = LazyLock::new(|| {
     let extras = Ext::ALL.iter().copied();
     let extras = extras.filter(|ext| !ext.models().everywhere());
@@ -60,7 +60,7 @@ pub static EXTRAS: LazyLock<Vec<Ext>> = LazyLock::new(|| {
 /// Operations of such an extension.
 pub fn extra(ext: Ext) -> Vec<Op> {
     let mut ops = pool(|op| op.extension() == ext && semantics::computes(op));
-    // Models that are new enough for such an extension compute this one right, too.
+    // Models that are new enough for such an extension also compute this one correctly.
     ops.push(Op::Ctzw);
     ops
 }

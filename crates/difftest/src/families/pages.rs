@@ -22,10 +22,10 @@ pub mod pte {
 
 use pte::{A, D, G, N, R, U, V, W, X};
 
-/// A gigabyte with no memory and no device on any model, and that no G-stage maps.
+/// A gigabyte without memory and devices on any model, and not mapped by any G-stage.
 pub const NOWHERE: u64 = 0xc_0000_0000;
 
-/// A leaf, or something in its place, and how to reach it.
+/// A leaf, or another entry in its place, and how to reach it.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot {
     /// Input address of its first byte in the data area (or of its start).
@@ -49,7 +49,7 @@ pub struct Space {
     pub spots: Vec<Spot>,
     /// Input addresses and physical addresses of pages that hold tables for the next stage.
     pub table_pages: Vec<(u64, u64)>,
-    /// Physical pages of tables that no handler depends on.
+    /// Physical pages of tables on which no handler depends.
     pub side_tables: Vec<u64>,
 }
 
@@ -78,7 +78,7 @@ pub fn leaf(addr: u64, bits: u64) -> u64 {
     addr >> 12 << 10 | bits | V
 }
 
-/// What kind of tables to build.
+/// Kind of tables to build.
 #[derive(Clone, Copy)]
 pub struct Kind {
     /// 3, 4 or 5.
@@ -98,7 +98,7 @@ impl Kind {
     }
 }
 
-/// Flags of a leaf: mostly working, each in its own way broken now and then.
+/// Flags of a leaf: mostly valid, sometimes broken in various ways.
 fn flags(rng: &Rng, kind: Kind) -> u64 {
     let mut f = match rng.below(12) {
         0 => R,
@@ -150,7 +150,7 @@ fn data_offset(level: u32, page: u64) -> u64 {
 
 /// Builds tables: RAM mapped onto itself, its alias for U-mode, and random entries elsewhere.
 ///
-/// `next_stage` are physical pages that other tables live in; some get an extra input address.
+/// `next_stage` are physical pages with other tables; some get an extra input address.
 pub fn build(rng: &Rng, p: &mut Program, kind: Kind, next_stage: &[u64]) -> Space {
     let mut tables = Tables::new(rng, p, kind);
     let giga = tables.upper();
@@ -203,8 +203,8 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Writes a random leaf for a page of the data area, and notes where that can be seen: in what
-    /// begins at `addr`. Returns the address.
+    /// Writes a random leaf for a page of the data area, and records where it is visible: in the
+    /// region that begins at `addr`. Returns the address.
     fn spot(&mut self, table: u64, index: u64, level: u32, addr: u64) -> u64 {
         let page = data_page(self.rng);
         let leaf = random_leaf(self.rng, self.kind, level, page);
@@ -388,7 +388,7 @@ impl Space {
     }
 }
 
-/// All of `menvcfg` that the page-table families want on.
+/// Bits of `menvcfg` that the page-table families enable.
 pub fn envcfg(rng: &Rng, adue: bool) -> u64 {
     let pbmte = if rng.chance(2, 3) {
         csr::envcfg::PBMTE

@@ -109,7 +109,7 @@ fn deleg_page_faults(rng: &Rng, s: &mut Step) {
     s.set(csr::HEDELEG, rng.subset(0xb1fe));
 }
 
-/// Now and then PMP forbids walks to read or write a table.
+/// Sometimes PMP denies walks access to a table.
 fn protect_table(rng: &Rng, s: &mut Step, spaces: &[Option<&Space>]) {
     let spaces: Vec<&Space> = spaces.iter().flatten().copied().collect();
     if spaces.is_empty() || rng.chance(2, 3) {
@@ -121,7 +121,7 @@ fn protect_table(rng: &Rng, s: &mut Step, spaces: &[Option<&Space>]) {
     s.set(csr::PMPCFG0, 0x1f18 | rng.pick(&[0, 0, 1, 4]));
 }
 
-/// Now and then PMP lets lower modes read the data area or fetch from it, but not both: `hlvx`
+/// Sometimes PMP permits lower modes to read the data area or fetch from it, but not both: `hlvx`
 /// needs both.
 fn protect_data(rng: &Rng, s: &mut Step) {
     if rng.chance(2, 3) {
@@ -227,7 +227,7 @@ fn stages(rng: &Rng, p: &mut Program, exact: bool, indirect: bool) -> Stages {
         .then(|| pages::build(rng, p, g_kind, &vs_pages));
     let mut stages = Stages { vs, g };
     if let (Some(vs), Some(g)) = (&mut stages.vs, &stages.g) {
-        // Some small pages of VS point at guest addresses that only the G-stage knows, and some
+        // Some small pages of VS point to guest addresses that only the G-stage maps, and some
         // tables of VS are reached through such addresses.
         for spot in &mut vs.spots {
             let off = (spot.entry - layout::TABLES) as usize;
@@ -260,7 +260,7 @@ fn set_stages(rng: &Rng, s: &mut Step, stages: &Stages, exact: bool) {
     if let Some(g) = &stages.g {
         s.set(csr::HGATP, g.hgatp(rng.below(4)));
     }
-    // QEMU makes a guest-page fault of what PMP refuses to a walk.
+    // QEMU raises a guest-page fault where PMP denies an access of a walk.
     if exact {
         protect_table(rng, s, &[stages.vs.as_ref(), stages.g.as_ref()]);
     }
@@ -289,7 +289,7 @@ pub fn two_stage(rng: &Rng, p: &mut Program) {
         deleg_page_faults(rng, &mut s);
         set_envcfg(rng, &mut s, svadu);
         if svadu && !exact {
-            // QEMU updates VS-stage entries without asking the G-stage for write permission.
+            // QEMU updates VS-stage entries without checking the G-stage for write permission.
             s.set(csr::HENVCFG, s.get(csr::HENVCFG) & !csr::envcfg::ADUE);
         }
         set_stages(rng, &mut s, &stages, exact);
@@ -327,7 +327,7 @@ pub fn hypervisor_access(rng: &Rng, p: &mut Program) {
             }
         }
         if !exact {
-            // QEMU lets menvcfg decide for these instructions.
+            // QEMU uses menvcfg for these instructions.
             s.set(csr::HENVCFG, s.get(csr::MENVCFG));
         }
         set_stages(rng, &mut s, &stages, exact);

@@ -33,7 +33,8 @@ fn exception(rng: &Rng, b: &mut Block) {
             b.li(reg::A0, pages::NOWHERE);
             b.w(asm::jalr(reg::RA, reg::A0, 0));
         }
-        // No misaligned AMO: which of its two causes it raises is open, and with it the handler.
+        // No misaligned AMO: which of its two causes it raises is not specified, and with it the
+        // handler.
         9 => b.w(asm::csrw(
             rng.pick(&[csr::STVAL, csr::MTVAL, csr::MCYCLE]),
             0,
@@ -112,7 +113,7 @@ pub fn interrupts(rng: &Rng, p: &mut Program) {
             };
             s.set(csr::MENVCFG, m);
             s.set(csr::HENVCFG, h);
-            // QEMU's comparators go on when they are disabled.
+            // QEMU's comparators stay active when they are disabled.
             let compare = |on: u64| {
                 if on != 0 && rng.chance(1, 2) {
                     0
@@ -180,7 +181,7 @@ pub fn privileged(rng: &Rng, p: &mut Program) {
         if !exact {
             // QEMU applies TSR to VS-mode, too.
             m &= !status::TSR;
-            // And lets hstatus.VTW and VU-mode win over TW.
+            // It also gives hstatus.VTW and VU-mode precedence over TW.
             if mode.v() {
                 m &= !status::TW;
             }
@@ -196,7 +197,7 @@ pub fn privileged(rng: &Rng, p: &mut Program) {
             csr::VSSTATUS,
             s.get(csr::VSSTATUS) | rng.subset(status::SPP | status::SPIE),
         );
-        // WFI must find something pending that is not taken.
+        // WFI must find a pending interrupt that is not taken.
         let wfi = match mode {
             Mode::M | Mode::HS => {
                 s.set(csr::MIDELEG, 2);
@@ -235,7 +236,7 @@ pub fn privileged(rng: &Rng, p: &mut Program) {
     }
 }
 
-/// Sets an `epc` to the instruction behind a return, and returns.
+/// Sets an `epc` to the instruction after a return, and returns.
 fn return_to_next(b: &mut Block, epc: u16, ret: u32) {
     b.w(asm::u(0x17, reg::A0, 0)); // auipc a0, 0
     b.w(asm::addi(reg::A0, reg::A0, 16));

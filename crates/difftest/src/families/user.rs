@@ -67,7 +67,7 @@ pub fn counters(rng: &Rng, p: &mut Program) {
         let mut b = p.block();
         while b.len() < 60 {
             if mode == Mode::M && rng.chance(1, 4) {
-                // Write, then read back: the write itself is not counted in.
+                // Write, then read back: the write itself is not counted.
                 b.li(reg::A0, rng.operand());
                 b.w(asm::csrw(csr::MINSTRET, reg::A0));
                 b.w(asm::csrr(ops::dst(rng), csr::MINSTRET));
@@ -148,7 +148,7 @@ pub fn float(rng: &Rng, p: &mut Program) {
             match rng.below(12) {
                 0 => b.w(ops::float_memory(rng)),
                 1 => {
-                    // A fresh operand, so that NaNs do not swallow everything.
+                    // A new operand, so that NaNs do not dominate.
                     b.li(reg::A0, ops::float_operand(rng));
                     b.w(asm::r(0x53, 0, 0x1e << 2 | 1, ops::src(rng), reg::A0, 0));
                 }

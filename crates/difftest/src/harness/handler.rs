@@ -1,6 +1,6 @@
 //! Trap handlers.
 //!
-//! They log what they see, and either go on behind the instruction or end the step. In all of them
+//! They log the trap, and either continue after the instruction or end the step. In all of them
 //! `sp` is the context, `t0` the epc and `t1` the cause.
 
 use trapless_isa::csr;
@@ -13,7 +13,7 @@ use crate::layout::{self, END_MAGIC, MAX_TRAPS, Policy, ctx};
 /// The handler of M; a step ends at `step_end`.
 pub(super) fn machine(a: &mut Asm, step_end: Label) {
     save(a, &M);
-    // A trap of the harness itself: its ecall, or a CSR that this model lacks. Go on behind it.
+    // A trap of the harness itself: its ecall, or a CSR that this model lacks. Continue after it.
     let foreign = a.label();
     a.csrr(T2, csr::MSTATUS);
     a.srli(T2, T2, 11);
@@ -28,7 +28,7 @@ pub(super) fn machine(a: &mut Asm, step_end: Label) {
     a.sd(T2, SP, ctx::SKIPPED);
     a.addi(T0, T0, 4);
     a.csrw(csr::MEPC, T0);
-    // mret would leave M-mode if MPP did not say M: it does, a trap has just set it.
+    // mret stays in M-mode, since the trap has just set MPP to M.
     restore(a, &M);
     a.mret();
     a.bind(foreign);
@@ -67,8 +67,8 @@ pub(super) fn guest(a: &mut Asm) {
     a.j(end);
 }
 
-/// Body of a handler after `save`: logs, counts, decides where to go on. Goes to `end` if the step
-/// is over.
+/// Body of a handler after `save`: logs, counts, decides where to continue. Goes to `end` if the
+/// step is over.
 fn handle(a: &mut Asm, level: &Level, end: Label) {
     let (exception, resume, behind) = (a.label(), a.label(), a.label());
     // An ecall with the magic number ends the step (causes 8..=11).
@@ -82,7 +82,7 @@ fn handle(a: &mut Asm, level: &Level, end: Label) {
     a.bind(not_end);
     log(a, level, end);
 
-    // An interrupt is disabled and the interrupted code goes on.
+    // An interrupt is disabled and the interrupted code continues.
     a.bge(T1, ZERO, exception);
     a.li(T2, 1);
     a.sll(T2, T2, T1);
@@ -107,7 +107,7 @@ fn handle(a: &mut Asm, level: &Level, end: Label) {
     a.w(level.ret);
 }
 
-/// Appends to the log, or goes to `end` if it is full or too many traps came.
+/// Appends to the log, or goes to `end` if it is full or there were too many traps.
 fn log(a: &mut Asm, level: &Level, end: Label) {
     let (full, go_on) = (a.label(), a.label());
     a.ld(T3, SP, ctx::LOG);
@@ -134,15 +134,16 @@ fn log(a: &mut Asm, level: &Level, end: Label) {
 }
 
 /// Moves `t0` behind the instruction that trapped, whose address without the low 20 bits is in
-/// `t2`. Goes to `behind` if it is there already, and to `end` if it is nowhere.
+/// `t2`. Goes to `behind` if it is past it already, and to `end` if it is outside the code.
 fn skip(a: &mut Asm, level: &Level, behind: Label, end: Label) {
     let (in_window, short) = (a.label(), a.label());
-    // Inside the code window: go on behind the instruction, read through the identity mapping.
+    // Inside the code window: continue after the instruction, which is read through the identity
+    // mapping.
     a.li(T4, layout::CODE >> 20);
     a.beq(T2, T4, in_window);
     a.li(T3, (layout::CODE - layout::USER_DELTA) >> 20);
     a.beq(T2, T3, in_window);
-    // A jump out of the window faulted: go on where `ra` points, if that is inside.
+    // A jump out of the window faulted: continue at `ra`, if that is inside.
     a.ld(T0, SP, level.frame + 8 * RA as i32);
     a.srli(T2, T0, 20);
     a.beq(T2, T4, behind);

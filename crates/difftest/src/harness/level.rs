@@ -6,7 +6,7 @@ use crate::asm::reg::{SP, T0, T1};
 use crate::asm::{self, Asm};
 use crate::layout::{ctx, kind};
 
-/// What differs between the handlers of M, HS and VS.
+/// Differences between the handlers of M, HS and VS.
 pub(super) struct Level {
     /// Kind of its entries in the log.
     pub kind: u64,
@@ -15,11 +15,11 @@ pub(super) struct Level {
     scratch: u16,
     cause: u16,
     pub epc: u16,
-    /// CSRs logged behind cause and epc.
+    /// CSRs logged after cause and epc.
     pub logged: &'static [u16],
     /// Instruction that returns from a trap.
     pub ret: u32,
-    /// CSRs that an interrupt is disabled in.
+    /// CSRs in which an interrupt is disabled.
     pub enables: &'static [u16],
 }
 
@@ -49,7 +49,7 @@ pub(super) const HS: Level = Level {
     enables: &[csr::SIE, csr::HIE],
     ret: asm::SRET,
 };
-/// In VS-mode the supervisor CSR names reach the VS CSRs.
+/// In VS-mode the supervisor CSR names refer to the VS CSRs.
 pub(super) const VS: Level = Level {
     kind: kind::VS,
     frame: ctx::FRAME_VS,
@@ -76,7 +76,7 @@ pub(super) fn save(a: &mut Asm, level: &Level) {
     a.csrr(T1, level.cause);
 }
 
-/// Loads the registers again.
+/// Restores the registers.
 pub(super) fn restore(a: &mut Asm, level: &Level) {
     for r in 1..32 {
         if r != SP {

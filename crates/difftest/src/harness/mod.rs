@@ -1,8 +1,8 @@
 //! The fixed part of every program: reset, step loop, trap handlers.
 //!
 //! A step is: write the CSRs, memory words and registers of its record, fence, `mret` into its
-//! code; on every trap log what the handler sees and either go on behind the instruction or end
-//! the step; at the end log all registers and CSRs. Nothing here depends on the model.
+//! code; on every trap log the trap and either continue after the instruction or end the step; at
+//! the end log all registers and CSRs. Nothing here depends on the model.
 
 mod handler;
 mod level;

@@ -25,7 +25,7 @@ pub(super) fn start(a: &mut Asm, finish: Label) {
     enter(a);
 }
 
-/// Writes the CSRs of the record at `s0` but `mstatus`.
+/// Writes the CSRs of the record at `s0` except `mstatus`.
 fn write_csrs(a: &mut Asm) {
     // A trap from M-mode clears MPV and GVA; QEMU 10.0 ignores writes to them.
     a.ecall();
@@ -37,7 +37,7 @@ fn write_csrs(a: &mut Asm) {
     // With menvcfg.STCE set, QEMU cannot clear hvip.VSTIP.
     a.csrw(csr::MENVCFG, ZERO);
     a.csrw(csr::HVIP, ZERO);
-    // Bits that mstateen0 masks cannot be written below it, and keep what they were.
+    // Bits that mstateen0 masks cannot be written below it, and keep their values.
     a.li(T0, u64::MAX);
     a.csrw(csr::MSTATEEN0, T0);
     a.csrw(csr::HSTATEEN0, T0);
@@ -48,7 +48,7 @@ fn write_csrs(a: &mut Asm) {
         a.ld(T0, S0, record::CSRS + 8 * n as i32);
         a.csrw(*csr, T0);
     }
-    // No timer interrupt unless a step asks for it.
+    // No timer interrupt unless a step sets it.
     a.li(T0, layout::MTIMECMP);
     a.li(T1, u64::MAX);
     a.sd(T1, T0, 0);
@@ -80,7 +80,7 @@ fn load_float_registers(a: &mut Asm) {
     a.csrw(csr::FCSR, T0);
 }
 
-/// Loads the integer registers, and goes into the step's code.
+/// Loads the integer registers, and enters the step's code.
 fn enter(a: &mut Asm) {
     a.ld(T0, S0, record::CSRS + 8 * (SETUP.len() as i32 - 1));
     a.csrw(csr::MSTATUS, T0);
@@ -152,8 +152,8 @@ pub(super) fn finish(a: &mut Asm) {
     a.li(T0, layout::TOHOST);
     a.li(T1, 1);
     a.li(T2, 50_000);
-    // A model that watches tohost only now and then gets time to; one that does not know it has
-    // the test device of QEMU's `virt` machine.
+    // Some models poll tohost only rarely; those without it have the test device of QEMU's `virt`
+    // machine.
     let spin = a.label();
     a.bind(spin);
     a.sd(T1, T0, 0);

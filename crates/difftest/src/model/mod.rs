@@ -35,8 +35,8 @@ impl std::fmt::Display for Failure {
 
 /// An implementation of the architecture.
 ///
-/// A model that runs in this process instead of its own implements this trait just as well; it
-/// must return the bytes from `layout::DATA` to `Program::signature().end`.
+/// A model may also run in this process; it must return the bytes from `layout::DATA` to
+/// `Program::signature().end`.
 pub trait Model: Send + Sync {
     /// Name in reports, with the version.
     fn name(&self) -> String;

@@ -9,7 +9,7 @@ use super::Failure;
 /// Host time after which a program counts as hung; programs take milliseconds.
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// Runs `command` without input, returns its exit status and the end of what it said.
+/// Runs `command` without input, returns its exit status and the end of its output.
 pub fn run(command: &mut Command) -> Result<(ExitStatus, String), Failure> {
     let mut child = command
         .stdin(Stdio::null())

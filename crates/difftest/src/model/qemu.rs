@@ -24,7 +24,7 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Asks the binary at `path` for its version.
+    /// The binary at `path`, with its version.
     ///
     /// A binary of another Debian release cannot use this system's libraries: inside an unpacked
     /// tree (`TREE/usr/bin/...`), the tree's own dynamic linker runs it.
@@ -55,7 +55,7 @@ impl Qemu {
                 let mut n = v.split('.').map(|n| n.parse::<u32>().ok());
                 Some((n.next()??, n.next()??))
             })
-            .ok_or_else(|| format!("{} does not say its version", path.display()))?;
+            .ok_or_else(|| format!("{} does not print its version", path.display()))?;
         Ok(Self { command, version })
     }
 

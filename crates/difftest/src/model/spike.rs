@@ -39,7 +39,7 @@ impl Model for Spike {
     }
 
     fn features(&self) -> BTreeSet<Feature> {
-        // Its timers are looked at every few thousand instructions.
+        // Its timers are checked every few thousand instructions.
         let extensions = Feature::extensions(|models| models.spike);
         let mut has: BTreeSet<_> = extensions.chain(Feature::OTHERS).collect();
         has.remove(&Feature::PreciseTimer);

@@ -9,10 +9,10 @@ use trapless_isa::Extensions;
 use super::{Failure, Model, process, signature_file};
 use crate::program::{Board, Feature, Program};
 
-/// What executes instructions.
+/// The engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
-    /// As a user gets it.
+    /// The default.
     Usual,
     /// Interprets everything.
     Interp,
@@ -38,7 +38,7 @@ impl Trapless {
     }
 }
 
-/// Switches on what a program needs of the extensions that are off by default.
+/// Enables extensions that a program needs and that are disabled by default.
 fn isa(program: &Program) -> Option<String> {
     let usual = Extensions::default();
     let mut needed = String::new();

@@ -1,4 +1,4 @@
-//! Forwards again, to where the machine had come before it went back.
+//! Forward execution from the past to the present, where the machine was before it went back.
 
 use trapless_hart::{Hart, Observer};
 use trapless_isa::inst::Inst;
@@ -7,7 +7,7 @@ use trapless_machine::{History, Machine, Outcome, Place};
 use super::{SLICE_FAST, SLICE_OBSERVED, may_be, slice};
 use crate::breaks::Breaks;
 
-/// Stops before an instruction that may be at a place, of which the breaks do not hear then.
+/// Stops before an instruction that may be at a place, without a check of breakpoints.
 struct AtFirst<'a> {
     place: Place,
     passed: bool,
@@ -22,8 +22,8 @@ impl Observer for AtFirst<'_> {
     }
 }
 
-/// Lets a machine that is in its past go on towards the present, for a short while and not beyond,
-/// unless `breaks` stop it.
+/// Runs a machine in its past towards the present, for a short while and not beyond, unless
+/// `breaks` stop it.
 pub fn towards_present(
     machine: &mut Machine,
     history: &mut History,
@@ -36,7 +36,7 @@ pub fn towards_present(
     let mut stopped = false;
     let near = machine.now() >= present.round();
     let until = if near { u64::MAX } else { present.round() };
-    let instructions = match (breaks.steps.is_empty(), near || breaks.look_at_all()) {
+    let instructions = match (breaks.steps.is_empty(), near || breaks.observes_all()) {
         (false, _) => 1,
         (true, true) => SLICE_OBSERVED,
         (true, false) => SLICE_FAST,
@@ -60,7 +60,7 @@ pub fn towards_present(
     let there = history.arrive(machine);
     *passed = false;
     match outcome {
-        // At the present, or at a place that looked like it.
+        // At the present, or at a place that seemed to be it.
         Outcome::Observer(_) if stopped => {
             *passed = !there;
             Outcome::Limit

@@ -114,11 +114,11 @@ fn forward(machine: &mut Machine, breaks: &Breaks) -> Vec<(Place, usize, Hit)> {
     stops
 }
 
-fn travel(goal: Goal, machine: &mut Machine, history: &mut History, breaks: &Breaks) -> Way {
+fn travel(goal: Goal, machine: &mut Machine, history: &mut History, breaks: &Breaks) -> Progress {
     let mut travel = Travel::new(goal, machine);
     loop {
         match travel.go_on(machine, history, breaks) {
-            Way::On => {}
+            Progress::Ongoing => {}
             way => return way,
         }
     }
@@ -178,7 +178,7 @@ fn a_way_back_is_the_way_forward_turned_round() {
                 let way = travel(Goal::Continue, &mut machine, &mut history, &breaks);
                 assert_eq!(
                     way,
-                    Way::There(hart, hit),
+                    Progress::Stopped(hart, hit),
                     "{engine:?} {} left",
                     expected.len()
                 );
@@ -186,12 +186,12 @@ fn a_way_back_is_the_way_forward_turned_round() {
                 if let Hit::Watch(_) = hit {
                     // As gdb undoes it.
                     let way = travel(Goal::Step(hart), &mut machine, &mut history, &breaks);
-                    assert_eq!(way, Way::There(hart, Hit::Step));
+                    assert_eq!(way, Progress::Stopped(hart, Hit::Step));
                 }
             }
             if all <= MOST {
                 let way = travel(Goal::Continue, &mut machine, &mut history, &breaks);
-                assert_eq!(way, Way::Beginning);
+                assert_eq!(way, Progress::Beginning);
                 assert_eq!(Some(machine.place()), history.beginning());
             }
             let (mut none, mut passed) = (Breaks::default(), false);

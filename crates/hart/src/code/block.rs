@@ -8,7 +8,7 @@ use trapless_jit::{PARCELS, Source};
 use crate::memory::address::PageIndex;
 use crate::memory::huge;
 
-/// Blocks, and pages with code, that memory is reserved for; beyond that, vectors are reallocated.
+/// Blocks, and pages with code, for which memory is reserved; beyond that, vectors are reallocated.
 const BLOCKS: usize = 1 << 20;
 const TABLES: usize = 1 << 14;
 /// Instructions and blocks reserved per page of RAM: most pages hold no code.
@@ -46,8 +46,8 @@ pub(crate) struct Blocks {
     tables: Vec<Table>,
     /// Blocks of crossings, by the bits of the instruction.
     crossings: BTreeMap<u32, u32>,
-    /// Their instructions, counted apart from the others: an engine without such blocks must run
-    /// out of room at the same time.
+    /// Their instructions, counted separately: an engine without such blocks must run out of room
+    /// at the same time.
     crossing_insts: Vec<Inst>,
 }
 
@@ -78,7 +78,7 @@ impl Blocks {
         self.pages.len()
     }
 
-    /// Blocks that memory is reserved for.
+    /// Number of blocks for which memory is reserved.
     pub fn room(&self) -> usize {
         self.blocks.capacity()
     }
@@ -147,8 +147,8 @@ impl Blocks {
         self.pages[page.index()] != 0
     }
 
-    /// Whether a page has, or had, blocks that were last compared with memory when the content had
-    /// another number; marks them as compared at `content`.
+    /// Whether a page has, or had, blocks that were last compared with memory at another content
+    /// number; marks them as compared at `content`.
     #[inline]
     pub fn outdated(&mut self, page: PageIndex, content: u32) -> bool {
         let Some(table) = self.table_mut(page) else {
@@ -242,7 +242,7 @@ impl Blocks {
         }
     }
 
-    /// Forgets everything.
+    /// Drops everything.
     pub fn clear(&mut self) {
         self.insts.clear();
         self.blocks.clear();

@@ -16,7 +16,7 @@ use super::block::{Block, Blocks};
 use super::changes::{Change, Changes};
 use super::compiler::Compiled;
 use super::decoder::Decoder;
-use super::spared::Spared;
+use super::excluded::Excluded;
 use super::statistics::CodeStatistics;
 use crate::config::CostModel;
 use crate::memory::address::PageIndex;
@@ -27,9 +27,9 @@ use crate::observe::activity::{Activity, Meter};
 /// Offset of a page's last parcel: a longer instruction there continues in the next page.
 const LAST_PARCEL: u64 = PAGE_SIZE - 2;
 
-/// Most instructions in one block.
+/// Maximum number of instructions in one block.
 pub const MAX_BLOCK: usize = 64;
-/// Most crossings that are compiled; others are left to the interpreter.
+/// Maximum number of crossings that are compiled; others are interpreted.
 const CROSSINGS: usize = 1 << 16;
 
 /// Capacity of a [`CodeCache`]. When it is full, everything is dropped and decoded or compiled
@@ -58,12 +58,12 @@ pub struct CodeCache {
     blocks: Blocks,
     decoder: Decoder,
     cost: CostModel,
-    /// Number of times that any page may have been written unseen.
+    /// Number of times that pages may have been written without notice.
     content: u32,
     epoch: u32,
     changes: Changes,
     compiled: Option<Compiled>,
-    spared: Spared,
+    excluded: Excluded,
     limits: CodeLimits,
     counts: CodeStatistics,
     meter: Meter,
@@ -81,7 +81,7 @@ impl CodeCache {
             epoch: 1,
             changes: Changes::default(),
             compiled: None,
-            spared: Spared::default(),
+            excluded: Excluded::default(),
             limits: CodeLimits::default(),
             counts: CodeStatistics::default(),
             meter: Meter::default(),
@@ -143,9 +143,9 @@ impl CodeCache {
     /// Code of block `index`, whose first instruction is at `offset` of its page; compiled now if
     /// it is hot. `None`: it is to be interpreted.
     pub(crate) fn compiled_block(&mut self, index: u32, offset: u32) -> Option<Code> {
-        if !self.spared.is_empty() {
+        if !self.excluded.is_empty() {
             if let Some(page) = self.blocks.page(index) {
-                if self.spares(page, offset, self.blocks.bytes(index)) {
+                if self.excludes(page, offset, self.blocks.bytes(index)) {
                     return None;
                 }
             }
@@ -168,16 +168,16 @@ impl CodeCache {
         self.compiled_block(index, 0xFFE)
     }
 
-    /// Addresses that are spared belong to these triggers from now on: those of others may be
-    /// compiled. The number that it returns changes with the triggers.
-    pub(crate) fn spare_for(&mut self, triggers: Option<&Arc<Triggers>>) -> u32 {
-        self.spared.belong_to(triggers)
+    /// Excludes only addresses of these triggers from compilation from now on: those of others may
+    /// be compiled. The returned number changes with the triggers.
+    pub(crate) fn exclude_for(&mut self, triggers: Option<&Arc<Triggers>>) -> u32 {
+        self.excluded.belong_to(triggers)
     }
 
     /// Never compiles blocks with the instruction at `offset` of a page, and drops compiled code of
     /// the page.
-    pub(crate) fn spare(&mut self, page: PageIndex, offset: u16) {
-        if self.spared.insert(page, offset) {
+    pub(crate) fn exclude(&mut self, page: PageIndex, offset: u16) {
+        if self.excluded.insert(page, offset) {
             if let Some(compiled) = &mut self.compiled {
                 let blocks = self.blocks.of_page(page);
                 compiled.drop_page(page, blocks.map(|(_, index)| index));
@@ -185,9 +185,9 @@ impl CodeCache {
         }
     }
 
-    /// Whether one of the `len` bytes at `offset` of a page is spared.
-    pub(crate) fn spares(&self, page: PageIndex, offset: u32, len: u32) -> bool {
-        self.spared.meets(page, offset, len)
+    /// Whether one of the `len` bytes at `offset` of a page is excluded from compilation.
+    pub(crate) fn excludes(&self, page: PageIndex, offset: u32, len: u32) -> bool {
+        self.excluded.meets(page, offset, len)
     }
 
     /// Links a jump of compiled code to its target.
@@ -213,7 +213,7 @@ impl CodeCache {
         }
     }
 
-    /// Invalidates what harts and tables know of the addresses of blocks.
+    /// Invalidates addresses of blocks cached by harts and tables.
     fn forget_places(&mut self) {
         self.epoch = self.epoch.wrapping_add(1).max(1);
         if let Some(compiled) = &mut self.compiled {
@@ -226,7 +226,7 @@ impl CodeCache {
         self.changes.count()
     }
 
-    /// Changes after the first `seen`; `None` if some of them are not kept any more.
+    /// Changes after the first `seen`; `None` if some of them were dropped from the log.
     pub(crate) fn changed_since(&self, seen: u64) -> Option<&[Change]> {
         self.changes.since(seen)
     }
@@ -304,7 +304,7 @@ impl CodeCache {
     /// first instruction is a crossing.
     pub(crate) fn find(&mut self, ram: &Ram, pa: u64) -> Option<u32> {
         let page = ram.page_at(pa);
-        // The whole page is compared: its blocks are linked.
+        // All blocks of the page are compared, because they are linked.
         if self.blocks.outdated(page, self.content) {
             self.compare_page(ram, page);
         }
@@ -317,7 +317,7 @@ impl CodeCache {
         index
     }
 
-    /// Whether memory at `pa` holds what was decoded for a block.
+    /// Whether memory at `pa` still has the bytes from which a block was decoded.
     fn same(&self, ram: &Ram, pa: u64, block: &Block) -> bool {
         let mut at = pa;
         self.blocks.insts(block).iter().all(|inst| {

@@ -1,8 +1,8 @@
-//! A short log of pages whose blocks were dropped. Harts that remember blocks read it to catch up.
+//! A short log of pages whose blocks were dropped. Harts read it to update their caches of blocks.
 
 use crate::memory::address::PageIndex;
 
-/// Entries kept.
+/// Number of entries.
 const KEPT: usize = 64;
 
 /// A page whose blocks were dropped.
@@ -28,14 +28,14 @@ impl Changes {
         self.count
     }
 
-    /// Changes after the first `seen`; `None` if some of them are not kept any more.
+    /// Changes after the first `seen`; `None` if some of them were dropped from the log.
     pub fn since(&self, seen: u64) -> Option<&[Change]> {
         let missed = (self.count - seen) as usize;
         let first = self.last.len().checked_sub(missed)?;
         Some(&self.last[first..])
     }
 
-    /// Blocks at `offsets` of `page` were dropped.
+    /// Records that blocks at `offsets` of `page` were dropped.
     pub fn note(&mut self, page: PageIndex, offsets: Vec<u16>) {
         if self.last.len() == KEPT {
             self.last.clear();

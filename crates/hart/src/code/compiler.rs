@@ -11,7 +11,7 @@ use crate::memory::address::PageIndex;
 use crate::memory::huge;
 use crate::observe::activity::{Activity, Meter};
 
-/// Runs of a block after which it is compiled by default.
+/// Default number of executions of a block before it is compiled.
 pub const HOT: u32 = 8;
 
 /// Blocks of a batch.
@@ -24,9 +24,9 @@ pub(crate) struct Compiled {
     blocks: Vec<State>,
     /// Code by page and offset.
     pub tables: Arc<CodeTables>,
-    /// Runs of a block that are interpreted before it is compiled.
+    /// Executions of a block that are interpreted before it is compiled.
     hot: u32,
-    /// Hot blocks that wait for a batch.
+    /// Hot blocks that are queued for a batch.
     waiting: Vec<Waiting>,
     /// Blocks compiled, bytes of code dropped, and resets.
     compiled: u64,
@@ -64,9 +64,9 @@ impl Compiled {
         }
     }
 
-    /// Code of block `index`, which is at `offset` of its page, if it is compiled; else counts a
-    /// run. Hot blocks are compiled once there is a batch of them, or after waiting for as many
-    /// runs again: writing code through the kernel takes as long as compiling a block.
+    /// Code of block `index`, which is at `offset` of its page, if it is compiled; else counts an
+    /// execution. Hot blocks are compiled once there is a batch of them, or after as many
+    /// executions again: writing code through the kernel takes as long as compiling a block.
     pub fn block(
         &mut self,
         decoded: &Blocks,
@@ -154,7 +154,7 @@ impl Compiled {
         self.jit.link(site, target);
     }
 
-    /// Forgets the code of `blocks`, which are all blocks of `page`. Hot ones will soon be compiled
+    /// Drops the code of `blocks`, which are all blocks of `page`. Hot ones will soon be compiled
     /// again.
     pub fn drop_page(&mut self, page: PageIndex, blocks: impl Iterator<Item = u32>) {
         for index in blocks {

@@ -8,7 +8,7 @@ use super::block::Block;
 use crate::memory::address::HostAddr;
 
 const JUMPS: usize = 4096;
-/// Not a program counter: those are even.
+/// An impossible program counter, since these are even.
 const NOWHERE: u64 = 1;
 
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! What a machine's code cache did.
+//! Statistics of a machine's code cache.
 
 use serde::Serialize;
 

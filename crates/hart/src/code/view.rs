@@ -1,4 +1,4 @@
-//! What one hart caches of the machine's code, and how it catches up with changes.
+//! Caches of one hart of the machine's code, and how they are updated after changes.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl CodeView {
         }
     }
 
-    /// Makes stores to pages that have come to hold code, or to be watched, since the last call
+    /// Makes stores to pages that have contained code, or have been watched, since the last call
     /// take the slow path.
     #[inline]
     pub fn note_stores(&mut self, ram: &Ram, tlb: &mut Tlb) {

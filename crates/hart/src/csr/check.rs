@@ -14,6 +14,12 @@ fn level(addr: u16) -> u16 {
     addr >> 8 & 3
 }
 
+/// Whether an address is that of a read-only CSR: its two highest bits are set (section "CSR
+/// Address Mapping Conventions").
+pub(super) fn is_read_only(addr: u16) -> bool {
+    addr >> 10 == 3
+}
+
 /// Whether an address is designated for custom use below M-mode (section "CSR Address Mapping
 /// Conventions").
 fn is_custom(addr: u16) -> bool {
@@ -33,7 +39,7 @@ impl Hart {
         write: bool,
         plat: &dyn Platform,
     ) -> Result<(), CsrFault> {
-        if write && addr >> 10 == 3 {
+        if write && is_read_only(addr) {
             return Err(Illegal);
         }
         let v = self.mode.v();
@@ -88,7 +94,7 @@ impl Hart {
         Ok(())
     }
 
-    /// What M-mode withholds from lower modes.
+    /// Accesses that M-mode denies to lower modes.
     fn supervisor_gate(&self, addr: u16) -> Result<(), CsrFault> {
         let c = &self.csr;
         let open = match addr {
@@ -105,7 +111,7 @@ impl Hart {
         if open { Ok(()) } else { Err(Illegal) }
     }
 
-    /// What HS-mode withholds from V=1.
+    /// Accesses that HS-mode denies to V=1.
     fn guest_gate(&self, addr: u16) -> Result<(), CsrFault> {
         let c = &self.csr;
         let open = match addr {
@@ -140,7 +146,7 @@ impl Hart {
         custom & self.csr.mstateen[index] & guest
     }
 
-    /// Whether a state-enable register `enables` opens a custom CSR (chapter
+    /// Whether a state-enable register `enables` permits access to a custom CSR (chapter
     /// "Smstateen/Ssstateen").
     fn custom_gate(&self, addr: u16, enables: u64) -> bool {
         enables & self.stateen_custom() == self.stateen_custom() || !is_custom(addr)

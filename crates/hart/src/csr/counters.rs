@@ -35,7 +35,7 @@ impl Hart {
         self.csr.cycle_offset = value.wrapping_sub(self.state.cycles);
     }
 
-    /// The written value is what the next instruction reads: the write itself does not count.
+    /// The next instruction reads the written value: the write itself is not counted.
     pub(super) fn set_minstret(&mut self, value: u64) {
         self.csr.instret_stopped = value;
         self.csr.instret_offset = value.wrapping_sub(self.state.instret);

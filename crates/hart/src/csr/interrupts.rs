@@ -8,6 +8,7 @@ use trapless_isa::csr::envcfg;
 use trapless_isa::csr;
 use trapless_isa::port::{CsrAccess, CsrOp};
 
+use super::fields::vgein;
 use super::timers::{Comparator, NEVER, PAST};
 use crate::hart::Hart;
 use crate::platform::Platform;
@@ -20,7 +21,7 @@ const fn bit(irq: u64) -> u64 {
 pub(crate) const VS_BITS: u64 = bit(VSSI) | bit(VSTI) | bit(VSEI);
 /// Interrupts at HS level that `sip` and `sie` show.
 pub(super) const S_BITS: u64 = bit(SSI) | bit(STI) | bit(SEI);
-/// What `hip` and `hie` show.
+/// Bits that `hip` and `hie` show.
 pub(super) const H_BITS: u64 = VS_BITS | bit(SGEI);
 /// Implemented bits of `mie` without H.
 pub(super) const M_BITS: u64 = S_BITS | bit(3) | bit(7) | bit(11);
@@ -64,11 +65,11 @@ impl Hart {
         mip
     }
 
-    /// VS-level interrupts that the guest alone sees: those injected through `hvip`, and the
+    /// VS-level interrupts that only the guest sees: those injected through `hvip`, and the
     /// selected guest external interrupt.
     fn guest_only(&self) -> u64 {
         let c = &self.csr;
-        let vgein = c.hstatus >> 12 & 0x3F;
+        let vgein = vgein(c.hstatus);
         let external = vgein != 0 && self.inputs.lines().hgeip >> vgein & 1 != 0;
         c.hvip | u64::from(external) << VSEI
     }
@@ -122,7 +123,7 @@ impl Hart {
         }
     }
 
-    /// Local time in cycles at which the run loop must attend next if nothing happens before.
+    /// Local time in cycles at which the run loop must attend next at the latest.
     pub(crate) fn next_look(&self) -> u64 {
         let inputs = self.inputs.lines().deadline;
         self.turn
@@ -179,11 +180,11 @@ impl Hart {
     }
 
     /// Access to `vsip` whose result is written back as `value`: only SSIP is writable, and setting
-    /// or clearing other bits leaves it alone. If pending bits are separate, it lives in the
-    /// interrupt architecture, which changes it in one step (Xtrapless, `BIT-4`): what this hart
-    /// read of it may be out of date.
+    /// or clearing other bits leaves it alone. If pending bits are separate, it is in the interrupt
+    /// architecture, which changes it in one step (Xtrapless, `BIT-4`): the value that this hart
+    /// has read may be out of date.
     pub(super) fn write_vsip(&mut self, op: CsrOp, value: u64, plat: &mut dyn Platform) {
-        self.write_vsip_more(value);
+        self.write_vsip_aia(value);
         let writable = self.vs_view() >> 1 & bit(SSI);
         let op = match op {
             CsrOp::Read => return,
@@ -205,7 +206,7 @@ impl Hart {
                 now: self.state.cycles,
                 op,
             };
-            // Refused if no vCPU of the architecture is on this hart: then `hvip` has all the
+            // Rejected if no vCPU of the architecture is on this hart: then `hvip` has all the
             // state.
             let _ = plat.csr(&access);
             self.lines_changed();
@@ -215,7 +216,7 @@ impl Hart {
     /// `vsie` (at `hip` positions): an alias of `hie`, unless enable bits are separate.
     pub(super) fn write_vsie(&mut self, value: u64) {
         let mask = self.vs_view();
-        self.write_vsie_more(value >> 1);
+        self.write_vsie_aia(value >> 1);
         if self.inputs.lines().split {
             self.state.interrupts.vsie = self.state.interrupts.vsie & !mask | value & mask;
             self.recheck();
@@ -229,7 +230,7 @@ impl Hart {
         self.vsie_source() & self.vs_view()
     }
 
-    /// The register that `vsie` shows the VS-level bits of.
+    /// The register whose VS-level bits `vsie` shows.
     fn vsie_source(&self) -> &u64 {
         if self.inputs.lines().split {
             &self.state.interrupts.vsie
@@ -238,7 +239,7 @@ impl Hart {
         }
     }
 
-    /// As [`vsie_source`](Self::vsie_source); `None` if `vsie` has more bits than that.
+    /// As [`vsie_source`](Self::vsie_source); `None` if `vsie` has further bits.
     pub(crate) fn vsie_register(&self) -> Option<&u64> {
         (!self.has_aia()).then(|| self.vsie_source())
     }

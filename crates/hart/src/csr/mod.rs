@@ -2,7 +2,7 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`check`] | access rights, and exceptions on refusal |
+//! | [`check`] | access rights, and exceptions of denied accesses |
 //! | [`read`], [`write`] | the registers |
 //! | [`interrupts`] | the views of `mip` and `mie` |
 //! | [`plain`] | CSRs that compiled code accesses itself |
@@ -76,8 +76,8 @@ impl Hart {
         }
     }
 
-    /// Access to one of the hart's own CSRs by the current mode. `None`, and nothing is done, if it
-    /// is refused, if the CSR is not the hart's, or if a write may drop TLB entries.
+    /// Access to one of the hart's own CSRs by the current mode. `None`, without an effect, if it
+    /// is denied, if the CSR is not the hart's, or if a write may drop TLB entries.
     pub(crate) fn own_csr(&mut self, addr: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
         if addr == csr::SSTATUS && self.mode.privilege() == Priv::S {
             // Frequent, and without further access rights.
@@ -109,8 +109,8 @@ impl Hart {
     /// Reads and writes a CSR after aliasing; `None` if the hart does not have it.
     fn change_csr(&mut self, target: u16, op: CsrOp, plat: &mut dyn Platform) -> Option<u64> {
         if shows_inputs(target) && self.inputs.are_outdated(self.state.cycles) {
-            // The end of this block would do it; a program that has just written `mtimecmp` or
-            // `msip` sees what came of it.
+            // Otherwise done at the end of this block only; a program that has just written
+            // `mtimecmp` or `msip` must see the effect.
             self.refresh(plat);
         }
         let old = self.csr_read(target)?;
@@ -124,9 +124,9 @@ impl Hart {
         Some(old)
     }
 
-    /// What of the value of a CSR may be written back: bits that interrupt hardware drives must not
-    /// be copied into the software bits by a read-modify-write (privileged specification, "Machine
-    /// Interrupt (mip and mie) Registers").
+    /// The part of a CSR's value that may be written back: bits that interrupt hardware drives must
+    /// not be copied into the software bits by a read-modify-write (privileged specification,
+    /// "Machine Interrupt (mip and mie) Registers").
     fn software_bits(&self, target: u16, value: u64) -> u64 {
         match target {
             csr::MIP => value & !self.lines_only(),
@@ -194,11 +194,11 @@ impl Hart {
         self.csr_read(addr)
     }
 
-    /// Writes a CSR as M-mode would. For debuggers, which change what they have read: of `mip` they
-    /// do not make software's what interrupt hardware drives now. `false` if the hart has no such
-    /// CSR.
+    /// Writes a CSR as M-mode would. For debuggers, which write back what they have read: bits of
+    /// `mip` that interrupt hardware drives now do not become software bits. `false` if the hart
+    /// has no such CSR.
     pub fn poke_csr(&mut self, addr: u16, value: u64, plat: &mut dyn Platform) -> bool {
-        let known = self.csr_read(addr).is_some() && addr >> 10 != 3;
+        let known = self.csr_read(addr).is_some() && !check::is_read_only(addr);
         if known {
             let value = self.software_bits(addr, value);
             self.csr_write(addr, value, plat);

@@ -26,7 +26,7 @@ const PC: CsrWrite = CsrWrite::Bits {
     take: -2,
     refuse: 0,
 };
-/// A trap vector: reserved modes are refused.
+/// A trap vector: writes of reserved modes are ignored.
 const VECTOR: CsrWrite = CsrWrite::Bits {
     keep: 0,
     take: -1,
@@ -131,14 +131,15 @@ pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
         table.push(host(csr::VSTIMECMP, offset, CsrWrite::Unknown));
     }
     if config.aia.is_some() {
-        // `hstatus` selects a guest interrupt file, `hvip` has more bits, elsewhere.
+        // With AIA, `hstatus` selects a guest interrupt file and `hvip` has further bits, which
+        // compiled code does not handle.
         table.retain(|(number, _)| !matches!(*number, csr::HSTATUS | csr::HVIP));
     }
     table
 }
 
 impl Hart {
-    /// Whether M-mode lets HS-mode access all CSRs of the table that are HS-mode's only.
+    /// Whether M-mode permits HS-mode to access all CSRs of the table that only HS-mode has.
     #[inline]
     pub(crate) fn plain_csrs_open(&self) -> bool {
         let (e, c) = (&self.config.extensions, &self.csr);

@@ -46,7 +46,7 @@ impl Hart {
         value
     }
 
-    /// `henvcfg` as read: what M-mode does not have, HS-mode cannot grant.
+    /// `henvcfg` as read: HS-mode cannot grant what M-mode does not permit.
     pub(crate) fn henvcfg(&self) -> u64 {
         self.csr.henvcfg & (self.csr.menvcfg | !(envcfg::ADUE | envcfg::PBMTE | envcfg::STCE))
     }
@@ -64,7 +64,7 @@ impl Hart {
             }
 
             csr::SSTATUS => with_sd(c.mstatus & SSTATUS),
-            csr::SIE => self.state.interrupts.mie & self.s_view() | self.sie_more(),
+            csr::SIE => self.state.interrupts.mie & self.s_view() | self.sie_aia(),
             csr::STVEC => c.hs.tvec,
             csr::SCOUNTEREN => c.scounteren,
             csr::SENVCFG => c.senvcfg,
@@ -76,7 +76,7 @@ impl Hart {
             csr::SEPC => c.hs.epc,
             csr::SCAUSE => c.hs.cause,
             csr::STVAL => c.hs.tval,
-            csr::SIP => self.mip_value() & self.s_view() | self.sip_more(),
+            csr::SIP => self.mip_value() & self.s_view() | self.sip_aia(),
             csr::STIMECMP if e.sstc => self.state.timer.compare[Comparator::Host as usize],
             csr::SATP => c.hs.atp,
 
@@ -134,13 +134,13 @@ impl Hart {
         let e = &self.config.extensions;
         Some(match addr {
             csr::VSSTATUS => with_sd(c.vsstatus),
-            csr::VSIE => self.vsie_value() >> 1 | self.vsie_more(),
+            csr::VSIE => self.vsie_value() >> 1 | self.vsie_aia(),
             csr::VSTVEC => c.vs.tvec,
             csr::VSSCRATCH => c.vs.scratch,
             csr::VSEPC => c.vs.epc,
             csr::VSCAUSE => c.vs.cause,
             csr::VSTVAL => c.vs.tval,
-            csr::VSIP => (self.vsip_value() & self.vs_view()) >> 1 | self.vsip_more(),
+            csr::VSIP => (self.vsip_value() & self.vs_view()) >> 1 | self.vsip_aia(),
             csr::VSTIMECMP if e.sstc => self.state.timer.compare[Comparator::Guest as usize],
             csr::VSATP => c.vs.atp,
             csr::HSTATUS => c.hstatus,
@@ -157,7 +157,7 @@ impl Hart {
             }
             csr::HTVAL => c.htval,
             csr::HIP => self.mip_value() & H_BITS,
-            csr::HVIP => c.hvip & VS_BITS | self.hvip_more(),
+            csr::HVIP => c.hvip & VS_BITS | self.hvip_aia(),
             csr::HTINST => c.htinst,
             csr::HGATP => c.hgatp,
             csr::HGEIP => self.inputs.lines().hgeip,

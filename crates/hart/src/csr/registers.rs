@@ -42,7 +42,7 @@ pub(crate) enum HpmEvent {
 /// Highest event number plus one.
 pub(crate) const HPM_EVENTS: usize = 7;
 
-/// Control and status registers, but for those that compiled code uses: they are in
+/// Control and status registers, except those that compiled code uses, which are in
 /// [`Context`](trapless_jit::Context).
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Csrs {
@@ -87,7 +87,7 @@ pub(crate) struct Csrs {
     pub aia: Aia,
     pub user: UserTraps,
     pub pmp: Pmp,
-    /// What must be added to the free-running count to give `mcycle` and `minstret`.
+    /// Offset of `mcycle` and `minstret` from the free-running counts.
     pub cycle_offset: u64,
     pub instret_offset: u64,
     /// `mcycle` and `minstret` while `mcountinhibit` stops them.

@@ -20,9 +20,9 @@ pub(crate) enum Comparator {
     Guest = 1,
 }
 
-/// Time at which a comparator fires that has fired already.
+/// Time of a comparator that has fired already.
 pub(crate) const PAST: u64 = 0;
-/// Time at which a comparator fires that is off, or never fires.
+/// Time of a comparator that is off, or never fires.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Times at which the supervisor timer comparators fire.
@@ -31,7 +31,7 @@ pub(crate) struct Timers {
     /// Virtual time in cycles at which `stimecmp` and `vstimecmp` fire, or [`PAST`] or [`NEVER`]:
     /// one comparison tells whether one has fired.
     at: [u64; 2],
-    /// For writes that compiled code only notes; computed again after a checkpoint.
+    /// The slice for writes that compiled code only notes; computed again after a checkpoint.
     #[serde(skip)]
     pub noted: NotedSlice,
 }
@@ -45,8 +45,8 @@ impl Timers {
         }
     }
 
-    /// Virtual time in cycles at which a comparator fires, if that is not past: [`NEVER`] if it
-    /// does not.
+    /// Virtual time in cycles at which a comparator fires, if that is not past; [`NEVER`] if it
+    /// does not fire.
     pub fn next(&self, comparator: Comparator) -> Option<u64> {
         match self.at[comparator as usize] {
             PAST => None,

@@ -20,9 +20,9 @@ const HUEDELEG: u64 = huedeleg::ECALL_VS
     | huedeleg::LOAD_MMIO
     | huedeleg::STORE_MMIO;
 
-/// What U-mode can write of `ustatus`.
+/// Bits of `ustatus` that U-mode can write.
 const USTATUS_U: u64 = ustatus::UIE | ustatus::UPIE;
-/// What HS- and M-mode can.
+/// Bits that HS- and M-mode can write.
 const USTATUS: u64 = USTATUS_U | ustatus::UPP | ustatus::UPV | ustatus::UH;
 /// Whether the address is that of a user-level register.
 pub(super) fn is_user(addr: u16) -> bool {
@@ -35,7 +35,7 @@ impl Hart {
     /// as interrupts are concerned, the guest runs.
     #[inline]
     pub(crate) fn handles(&self, mode: Mode) -> bool {
-        // Without HUR it is a process of the host, whatever was left in `ustatus`.
+        // Without HUR it is a process of the host, whatever `ustatus` contains.
         mode == Mode::U
             && self.csr.user.status & ustatus::UH != 0
             && self.csr.hstatus & hstatus::HUR != 0
@@ -121,7 +121,7 @@ impl Hart {
         true
     }
 
-    /// Who may access a user-level register: M-mode, HS-mode if M-mode lets it, and U-mode while
+    /// Access to user-level registers: M-mode, HS-mode if M-mode permits it, and U-mode while
     /// `hstatus.HUR` is set.
     pub(super) fn user_gate(&self) -> Result<(), CsrFault> {
         let c = &self.csr;

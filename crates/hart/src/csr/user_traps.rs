@@ -1,4 +1,4 @@
-//! The registers of user-level traps (Xuer), and what a trap and a return do to them.
+//! The registers of user-level traps (Xuer), and their changes by traps and returns.
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::cause::INTERRUPT;
@@ -10,8 +10,8 @@ use trapless_isa::{Mode, Priv};
 
 use crate::syndrome::Syndrome;
 
-/// Number of the user interrupt that an event for a user context is, as the N extension had it for
-/// external interrupts.
+/// Number of the user interrupt for events of a user context: that of external interrupts in the N
+/// extension.
 const USER_EVENT: u64 = 8;
 
 /// Registers of the extension.
@@ -28,11 +28,11 @@ pub(crate) struct UserTraps {
 }
 
 impl UserTraps {
-    /// Notes a trap and returns `utvec`.
+    /// Records a trap and returns `utvec`.
     pub fn enter(&mut self, from: Mode, epc: u64, syndrome: &Syndrome) -> u64 {
         self.epc = epc;
         self.cause = syndrome.cause;
-        // The handler needs no page-table walk: it is told the guest physical address.
+        // The handler needs no page-table walk: it receives the guest physical address.
         self.tval = match syndrome.cause {
             LOAD_GUEST_PAGE | STORE_GUEST_PAGE | LOAD_MMIO_PAGE | STORE_MMIO_PAGE => syndrome.gpa,
             _ => syndrome.tval,
@@ -49,8 +49,8 @@ impl UserTraps {
         self.tvec
     }
 
-    /// Notes that the handler of a user context interrupts `from`, with these bits of `PENDING`,
-    /// and returns the address at which it begins. It is not told what it interrupts.
+    /// Records that the handler of a user context interrupts `from`, with these bits of `PENDING`,
+    /// and returns its entry address. The handler does not learn what it interrupts.
     pub fn enter_context(&mut self, from: Mode, pending: u64) -> u64 {
         let event = Syndrome {
             tval: pending,
@@ -62,23 +62,23 @@ impl UserTraps {
         (tvec & !3) + if vectored { 4 * USER_EVENT } else { 0 }
     }
 
-    /// Forgets what the last trap was.
+    /// Clears the last trap.
     pub fn forget_trap(&mut self) {
         (self.epc, self.cause, self.tval, self.tinst) = (0, 0, 0, 0);
     }
 
-    /// Whether the handler that runs is in a user context.
+    /// Whether the running handler is in a user context.
     pub fn in_context(&self) -> bool {
         const RUNS: u64 = ustatus::UH | ustatus::UC;
         self.status & RUNS == RUNS
     }
 
-    /// Whether HS-mode began the handler that runs.
+    /// Whether HS-mode entered the running handler.
     pub fn began_in_hs(&self) -> bool {
         self.status & (ustatus::UPV | ustatus::UPP) == ustatus::UPP
     }
 
-    /// The mode that goes on when the handler ends.
+    /// The mode to which the handler returns.
     pub fn interrupted(&self) -> Mode {
         let guest = self.status & ustatus::UPV != 0;
         let privilege = if guest && self.status & ustatus::UPP != 0 {
@@ -89,7 +89,7 @@ impl UserTraps {
         Mode::new(privilege, guest)
     }
 
-    /// Ends a handler that is in no user context.
+    /// Ends a handler outside user contexts.
     pub fn leave(&mut self) {
         self.status = (self.status & ustatus::UPIE) >> 4 | ustatus::UPIE;
     }

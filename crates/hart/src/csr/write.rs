@@ -1,5 +1,6 @@
 //! Writing CSRs: writable fields, WARL fields, and effects of writes.
 
+use trapless_isa::cause::exception;
 use trapless_isa::csr::{self, envcfg, hstatus, stateen0, status};
 use trapless_isa::port::CsrOp;
 use trapless_ledger::event::{Event, TimerSet};
@@ -16,10 +17,10 @@ use crate::platform::Platform;
 /// Exceptions that M-mode can delegate (privileged specification, "Machine Trap Delegation (medeleg
 /// and mideleg) Registers"): those that can occur in lower modes.
 const MEDELEG: u64 = 0xB3FE;
-/// More of them without C: misaligned fetches.
+/// In addition without C: misaligned fetches.
 const MEDELEG_ALIGNED: u64 = 1;
-/// More of them with H: `ecall` from VS and the guest faults.
-const MEDELEG_H: u64 = 0xF0_0000 | 1 << 10;
+/// In addition with H: `ecall` from VS and the guest faults.
+const MEDELEG_H: u64 = 0xF0_0000 | 1 << exception::ECALL_VS;
 /// Exceptions that HS-mode can delegate to VS-mode ("Hypervisor Trap Delegation (hedeleg and
 /// hideleg) Registers", table of the bits that must be writable): software checks and hardware
 /// errors as well, although there are none here.
@@ -84,7 +85,7 @@ impl Hart {
             }
             csr::SIE => {
                 self.write_mie(value, self.s_view());
-                self.write_sie_more(value);
+                self.write_sie_aia(value);
             }
             csr::STVEC => self.csr.hs.tvec = tvec(self.csr.hs.tvec, value),
             csr::SCOUNTEREN => self.csr.scounteren = value & 0xFFFF_FFFF,
@@ -103,7 +104,7 @@ impl Hart {
             csr::SIP => {
                 let mask = self.s_view() & 2;
                 self.csr.mip = merge(self.csr.mip, value, mask);
-                self.write_sip_more(value);
+                self.write_sip_aia(value);
                 self.attention();
             }
             csr::STIMECMP => self.write_timecmp(Comparator::Host, value, plat),
@@ -190,11 +191,11 @@ impl Hart {
                 self.select_contexts();
             }
             csr::HSTATUS => {
-                let more = self.hstatus_more();
+                let aia = self.hstatus_aia();
                 let user = hstatus_user(self.config.extensions.xuer);
-                self.csr.hstatus = merge(self.csr.hstatus, value, HSTATUS | user | more);
-                if more != 0 {
-                    // The vCPU may have another guest external interrupt now.
+                self.csr.hstatus = merge(self.csr.hstatus, value, HSTATUS | user | aia);
+                if aia != 0 {
+                    // The selected guest external interrupt may have changed.
                     self.attention();
                 }
             }
@@ -227,7 +228,7 @@ impl Hart {
             csr::HTVAL => self.csr.htval = value,
             csr::HIP => self.write_hip(value),
             csr::HVIP => {
-                self.write_hvip_more(value);
+                self.write_hvip_aia(value);
                 self.write_hvip(value, VS_BITS);
             }
             csr::HTINST => self.csr.htinst = value,
@@ -235,7 +236,7 @@ impl Hart {
                 let old = self.csr.hgatp;
                 self.csr.hgatp = hgatp(old, value);
                 if self.csr.hgatp != old {
-                    // The pages of the next machine may have been filled since they held code of
+                    // Pages of the next guest may have been filled since they contained code of
                     // another one; KVM and VMMs rely on fetches seeing that without `fence.i`.
                     self.turn.compare_code();
                     self.attention();
@@ -323,7 +324,7 @@ impl Hart {
 
     fn stateen_mask(&self, index: usize) -> u64 {
         if index == 0 {
-            stateen0::SE0 | stateen0::ENVCFG | self.stateen_more() | self.stateen_custom()
+            stateen0::SE0 | stateen0::ENVCFG | self.stateen_aia() | self.stateen_custom()
         } else {
             stateen0::SE0
         }

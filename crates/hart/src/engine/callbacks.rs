@@ -24,7 +24,7 @@ pub(super) const HELPERS: Helpers = Helpers {
     csr,
 };
 
-/// What callbacks need besides the hart.
+/// Environment of callbacks besides the hart.
 pub(super) struct Session<'a> {
     pub code: *const CodeCache,
     pub plat: *mut (dyn Platform + 'a),
@@ -39,7 +39,7 @@ unsafe fn in_session<R>(
     f: impl FnOnce(&mut Hart, &CodeCache, &mut dyn Platform) -> R,
 ) -> R {
     // SAFETY: compiled code passes the pointer that `run_code` gave it, to the first field of a
-    // hart that nobody else uses meanwhile; the pointer was made from one to all of the hart.
+    // hart that is not used otherwise meanwhile; the pointer was made from one to all of the hart.
     let hart = unsafe { &mut *context.cast::<Hart>() };
     // SAFETY: `run_code` put the address of a live session there.
     let session = unsafe { &*hart.state.session.cast::<Session<'_>>() };

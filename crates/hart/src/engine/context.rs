@@ -11,13 +11,13 @@ use trapless_ledger::event::{Event, Trap};
 use crate::hart::Hart;
 use crate::platform::Platform;
 
-/// Words that are kept of what is interrupted: integer registers and five others.
+/// Saved words of the interrupted guest: integer registers and five others.
 const KEPT: u32 = 31 + 5;
-/// Words of a context that its beginning reads.
+/// Words of a context that are read at its entry.
 const READ: u32 = 8;
 
 impl Hart {
-    /// Interrupts that neither the guest nor a handler of it is interrupted by.
+    /// Interrupts by which neither the guest nor its handler is interrupted.
     pub(crate) fn withheld(&self) -> u64 {
         if self.mode.v() || self.handles(self.mode) {
             self.inputs.lines().withheld
@@ -35,8 +35,7 @@ impl Hart {
             && (interrupts.mip & interrupts.mie) >> VEI_IRQ & 1 != 0
     }
 
-    /// Begins the handler of a user context, unless there is nothing for it to do. Either takes
-    /// time.
+    /// Enters the handler of a user context, unless nothing is pending for it. Both take time.
     pub(super) fn enter_context(&mut self, plat: &mut dyn Platform) {
         let mut registers = self.exchanged();
         let entered = plat.enter_context(&self.exchange(), &mut registers);
@@ -69,8 +68,8 @@ impl Hart {
         self.set_mode(Mode::U);
     }
 
-    /// Ends it. Returns the address at which the guest goes on; `None`, and nothing has changed, if
-    /// there is no guest to go on.
+    /// Ends it. Returns the address at which the guest continues; `None`, without an effect, if
+    /// there is no guest to continue.
     pub(super) fn leave_context(&mut self, plat: &mut dyn Platform) -> Option<u64> {
         let mut registers = self.exchanged();
         let left = plat.leave_context(&self.exchange(), &mut registers);

@@ -1,4 +1,4 @@
-//! State that is exchanged with compiled code: prepared before it runs, taken over afterwards.
+//! State that is exchanged with compiled code: prepared before it runs, read back afterwards.
 
 use std::ptr::{from_ref, null, null_mut};
 
@@ -68,7 +68,7 @@ impl Hart {
         self.state.float.state = if on { self.state.float.ready } else { 0 };
     }
 
-    /// Takes over changes by compiled code: SUM, and exception flags.
+    /// Reads back changes by compiled code: SUM, and exception flags.
     #[inline]
     pub(super) fn take_changes(&mut self) {
         if self.state.sum_changes != 0 {

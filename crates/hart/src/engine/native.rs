@@ -69,7 +69,7 @@ impl Hart {
                     return stop;
                 }
             }
-            if self.spare_fetched(code) {
+            if self.exclude_fetched(code) {
                 site = None;
             }
             if let Some(target) = self.known(code) {
@@ -123,7 +123,7 @@ impl Hart {
         let (0xFFE, 3, Some(page)) = (page_offset(pc), raw & 3, page) else {
             return;
         };
-        if self.spare_fetched(code) | code.spares(page, 0xFFE, 1) {
+        if self.exclude_fetched(code) | code.excludes(page, 0xFFE, 1) {
             return;
         }
         if let (Some(target), Some(compiled)) = (code.compiled_crossing(raw), code.compiled()) {
@@ -161,7 +161,7 @@ impl Hart {
         let block = code.block(index);
         self.state.cycles += u64::from(block.cost);
         self.state.instret += u64::from(block.len);
-        self.exec::<false>(code.insts(&block), code.cost(), plat, &mut NoObserver);
+        let _ = self.exec::<false>(code.insts(&block), code.cost(), plat, &mut NoObserver);
     }
 
     /// Runs compiled code. Returns the jump at which it returned, if that can be linked.
@@ -178,7 +178,7 @@ impl Hart {
             }),
             Exit::Unknown => None,
             Exit::Crossing => {
-                // Memory may hold another instruction now, which a block can hold.
+                // Memory may have changed to an instruction that a block can contain.
                 if let (Some(page), Some(compiled)) = (self.fetched_page(), code.compiled()) {
                     compiled
                         .tables
@@ -202,12 +202,12 @@ impl Hart {
         // lengths that the compiler assumes, registers are fields of this hart. TLB entries lead to
         // RAM and to tables that `self.code` holds, which live as long as the hart and have code of
         // this compiler since its last reset only, as has `target`. Helpers get the hart from this
-        // pointer while nobody else uses it, and `session` outlives the call.
+        // pointer while it is not used otherwise, and `session` outlives the call.
         let site = unsafe { compiled.jit.enter((&raw mut *self).cast(), target) };
         self.state.session = null();
         self.take_changes();
         self.state.float.used = 0;
-        // SAFETY: compiled code, which used it by the session, has come back.
+        // SAFETY: compiled code, which used it by the session, has returned.
         self.record_noted_timer(unsafe { &mut *session.plat });
         site
     }

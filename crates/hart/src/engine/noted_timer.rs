@@ -1,8 +1,8 @@
 //! Deferred reporting of guest `stimecmp` writes that compiled code only notes.
 //!
-//! A write is noted if neither the old value nor the new one comes due before the run loop attends
-//! next: then it changes nothing but the register and the ledger's count of writes. Everything else
-//! that depends on it is updated before anything can see it, when compiled code returns or calls a
+//! A write is noted if neither the old value nor the new one is due before the run loop attends
+//! next: then it only changes the register and the ledger's count of writes. Everything else that
+//! depends on it is updated before that can be observed, when compiled code returns or calls a
 //! helper.
 
 use trapless_isa::Mode;

@@ -25,7 +25,7 @@ pub enum Stop {
     Observer,
 }
 
-/// Watches single instructions: logs, debuggers. It must not change the hart.
+/// Observer of single instructions, for logs and debuggers. It must not change the hart.
 pub trait Observer {
     /// Called before each instruction; `false` stops the run with the instruction not executed.
     fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) -> bool {
@@ -33,10 +33,10 @@ pub trait Observer {
         true
     }
 
-    /// Instructions that it must see: those that match one of these; the run is then as fast as
-    /// without an observer, but for the accesses to pages with a [data
-    /// trigger](crate::DataTrigger). It may see others too. `None`: all. The same set is the same
-    /// [`Arc`], else compiled code is lost each time.
+    /// Triggers that select the instructions to observe; the run is then as fast as without an
+    /// observer, except accesses to pages with a [data trigger](crate::DataTrigger). Others may be
+    /// observed, too. `None`: all. An unchanged set must be the same [`Arc`], else compiled code is
+    /// lost each time.
     fn triggers(&self) -> Option<&Arc<Triggers>> {
         None
     }
@@ -67,7 +67,7 @@ impl Hart {
             None => {
                 self.set_triggers(None, code);
                 if left != 0 {
-                    self.resume_block::<false>(code, plat, &mut NoObserver, left);
+                    let _ = self.resume_block::<false>(code, plat, &mut NoObserver, left);
                 }
                 loop {
                     if let Some(stop) = self.run_unobserved::<false>(code, plat, until) {
@@ -76,7 +76,11 @@ impl Hart {
                 }
             }
             Some(observer) => {
-                if left != 0 && !self.resume_block::<true>(code, plat, observer, left) {
+                if left != 0
+                    && self
+                        .resume_block::<true>(code, plat, observer, left)
+                        .is_break()
+                {
                     return Stop::Observer;
                 }
                 if let Some(triggers) = observer.triggers() {
@@ -89,7 +93,7 @@ impl Hart {
                             return stop;
                         }
                     }
-                    if !self.step_block::<true>(code, plat, observer) {
+                    if self.step_block::<true>(code, plat, observer).is_break() {
                         return Stop::Observer;
                     }
                 }
@@ -121,7 +125,7 @@ impl Hart {
             if TRIGGERS && self.trigger_ahead(code) {
                 return None;
             }
-            self.step_block::<false>(code, plat, &mut NoObserver);
+            let _ = self.step_block::<false>(code, plat, &mut NoObserver);
         }
     }
 
@@ -163,7 +167,7 @@ impl Hart {
             self.turn.gave_up(cycles);
         }
         self.refresh(plat);
-        // Done even if the hart stops: it will not be told again of what is pending now.
+        // Done even if the hart stops: the platform does not report this change again.
         self.turn.waiting &= !self.state.interrupts.enabled_pending();
         if plat.stop_requested() {
             return Some(Stop::Requested);
@@ -184,7 +188,7 @@ impl Hart {
                 irq
             };
             self.take_interrupt(irq, to, plat);
-            // The new mode may unmask another interrupt, and one may have come meanwhile.
+            // The new mode may unmask another interrupt, and one may have become pending meanwhile.
             self.attention();
             return None;
         }
@@ -197,14 +201,14 @@ impl Hart {
         None
     }
 
-    /// Catches up with changes of code by other harts, devices and the code cache.
+    /// Updates caches after changes of code by other harts, devices and the code cache.
     #[inline]
     pub(crate) fn catch_up(&mut self, code: &CodeCache) {
         self.code.note_stores(&self.ram, &mut self.tlb);
         self.forget_changed_code(code);
     }
 
-    /// Catches up with blocks and tables that the code cache has dropped.
+    /// Drops blocks and tables that the code cache has dropped.
     #[inline]
     fn forget_changed_code(&mut self, code: &CodeCache) {
         self.renew_tables(code);
@@ -220,7 +224,7 @@ impl Hart {
         }
     }
 
-    /// Brings `mip` up to date.
+    /// Updates `mip`.
     pub(crate) fn refresh(&mut self, plat: &mut dyn Platform) {
         if self.inputs.update(self.id, self.state.cycles, plat) {
             let lines = self.inputs.lines();
@@ -249,7 +253,7 @@ impl Hart {
         }
     }
 
-    /// What is pending, with the guest's view of VS-level interrupts.
+    /// Pending interrupts, with the guest's view of VS-level interrupts.
     fn raised(&self) -> u64 {
         if self.inputs.lines().split {
             self.state.interrupts.mip & !VS_BITS | self.state.interrupts.vsip

@@ -15,6 +15,13 @@ use crate::observe::activity::Activity;
 use crate::platform::Platform;
 use crate::syndrome::{Fault, Syndrome};
 
+/// Position of `mstatus.MPP`.
+const MPP_SHIFT: u32 = status::MPP.trailing_zeros();
+/// Position of `hstatus.SPVP`.
+const SPVP_SHIFT: u32 = hstatus::SPVP.trailing_zeros();
+/// Distance of MPIE and SPIE from MIE and SIE.
+const PIE_SHIFT: u32 = status::SPIE.trailing_zeros() - status::SIE.trailing_zeros();
+
 impl Hart {
     /// The interrupt to take now, and the mode that takes it.
     pub(crate) fn pending_interrupt(&self) -> Option<(u64, Mode)> {
@@ -22,7 +29,7 @@ impl Hart {
             return None;
         }
         if self.has_aia() {
-            // `aia_choice` finds out which one it is.
+            // `aia_choice` determines which one it is.
             return self.aia_pending().map(|to| (0, to));
         }
         let c = &self.csr;
@@ -96,12 +103,14 @@ impl Hart {
     fn enter(&mut self, to: Mode, epc: u64, plat: &mut dyn Platform) {
         let before = self.watch.meter.enter(Activity::Trap);
         let from = self.mode;
+        // Events come first, while mode, registers and time are those of the trapping instruction;
+        // the trap is one of the thread that was running.
         if to == Mode::HS {
             self.note_thread(from, plat);
         }
         self.record_trap(to, epc, plat);
         if from.v() && !to.v() {
-            // Whatever the guest has changed: `masked` tells of the host.
+            // Whatever the guest has changed: `masked` is about the host.
             self.state.csr.status_changed = 0;
         }
         let s = self.syndrome;
@@ -120,11 +129,12 @@ impl Hart {
                 0
             };
         self.state.cycles += u64::from(self.config.cost.trap);
+        // Last: it selects contexts and checks interrupts by the CSRs written above.
         self.set_mode(to);
         self.watch.meter.leave(before);
     }
 
-    /// Tells the ledger of the trap.
+    /// Records the trap in the ledger.
     fn record_trap(&self, to: Mode, epc: u64, plat: &mut dyn Platform) {
         let s = &self.syndrome;
         let is_ecall = matches!(
@@ -158,10 +168,10 @@ impl Hart {
             return self.illegal(inst);
         }
         let m = self.csr.mstatus;
-        let privilege = Priv::from_bits(m >> 11);
+        let privilege = Priv::from_bits(m >> MPP_SHIFT);
         let to = Mode::new(privilege, m & status::MPV != 0);
         let mut new = m & !(status::MPP | status::MPV | status::MIE | status::MPIE);
-        new |= (m & status::MPIE) >> 4 | status::MPIE;
+        new |= (m & status::MPIE) >> PIE_SHIFT | status::MPIE;
         if to != Mode::M {
             new &= !status::MPRV;
         }
@@ -211,7 +221,7 @@ impl Hart {
         let target = if self.csr.user.in_context() {
             match self.leave_context(plat) {
                 Some(target) => target,
-                // HCS-15: no context runs here, or its guest is out of reach.
+                // HCS-15: no context runs here, or its guest cannot be accessed.
                 None => return self.illegal(inst),
             }
         } else {
@@ -260,8 +270,8 @@ impl Hart {
     }
 }
 
-/// What a trap from `from` with the syndrome `s` writes, by the mode that it enters. Each returns
-/// `xtvec`.
+/// CSR writes of a trap from `from` with the syndrome `s`, for each mode that it may enter. Each
+/// returns `xtvec`.
 impl Csrs {
     fn enter_m(&mut self, from: Mode, epc: u64, s: &Syndrome) -> u64 {
         self.events[HpmEvent::TrapM as usize] += 1;
@@ -272,8 +282,8 @@ impl Csrs {
         self.mtinst = s.tinst;
         let mut m =
             self.mstatus & !(status::MPP | status::MPIE | status::MIE | status::MPV | status::GVA);
-        m |= (from.privilege() as u64) << 11;
-        m |= (self.mstatus & status::MIE) << 4;
+        m |= (from.privilege() as u64) << MPP_SHIFT;
+        m |= (self.mstatus & status::MIE) << PIE_SHIFT;
         if from.v() {
             m |= status::MPV;
         }
@@ -311,7 +321,7 @@ impl Csrs {
             let mut h = self.hstatus & !(hstatus::SPV | hstatus::GVA);
             if from.v() {
                 h |= hstatus::SPV;
-                h = h & !hstatus::SPVP | (from.privilege() as u64) << 8;
+                h = h & !hstatus::SPVP | (from.privilege() as u64) << SPVP_SHIFT;
             }
             if s.gva {
                 h |= hstatus::GVA;
@@ -328,7 +338,7 @@ fn pushed(old: u64, from: Mode) -> u64 {
     if from.privilege() == Priv::S {
         new |= status::SPP;
     }
-    new | (old & status::SIE) << 4
+    new | (old & status::SIE) << PIE_SHIFT
 }
 
 /// `sstatus`-like register after `sret`, and the privilege to return to.
@@ -339,5 +349,8 @@ fn popped(old: u64) -> (u64, Priv) {
         Priv::U
     };
     let new = old & !(status::SPP | status::SIE);
-    (new | (old & status::SPIE) >> 4 | status::SPIE, privilege)
+    (
+        new | (old & status::SPIE) >> PIE_SHIFT | status::SPIE,
+        privilege,
+    )
 }

@@ -1,4 +1,4 @@
-//! What a hart remembers of triggers; `triggered` has the rules.
+//! State of a hart's triggers; `triggered` has the rules.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use trapless_isa::page::PAGE_MASK;
 use crate::memory::address::PageIndex;
 use crate::observe::{MemoryAccess, Triggers};
 
-/// Triggers of a hart, and what they have led to.
+/// Triggers of a hart, and matches.
 #[derive(Default)]
 pub(crate) struct TriggerState {
-    /// Those that the TLB is marked for.
+    /// The triggers for which pages are marked in the TLB.
     pub(super) set: Option<Arc<Triggers>>,
-    /// Of the code cache's spared places, when the fetch TLB was searched for them.
+    /// Of the code cache's excluded places, when the fetch TLB was searched for them.
     pub(super) generation: u32,
-    /// They are looked for: nobody observes the instruction.
+    /// Whether they are checked: not while the instruction is observed anyway.
     pub(super) armed: bool,
-    /// The instruction under way makes an access that matches.
+    /// Whether the current instruction makes an access that matches.
     pub(super) hit: bool,
     /// Left before an instruction that matches, with this limit for blocks before.
     pub(super) paused: Option<u64>,

@@ -11,6 +11,7 @@
 //! A block that is left is completed from the same instructions at the same price, so that nothing
 //! of the machine depends on triggers.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use trapless_isa::inst::Inst;
@@ -25,7 +26,7 @@ use crate::observe::{MemoryAccess, Triggers};
 use crate::platform::Platform;
 use crate::syndrome::Fault;
 
-/// Most bytes of a block.
+/// Maximum length of a block in bytes.
 const BLOCK: u64 = 4 * MAX_BLOCK as u64;
 
 impl Hart {
@@ -95,10 +96,10 @@ impl Hart {
         true
     }
 
-    /// Looks for `triggers` from now on, and for no others.
+    /// Replaces the triggers by `triggers`.
     pub(crate) fn set_triggers(&mut self, triggers: Option<&Arc<Triggers>>, code: &mut CodeCache) {
         // Another hart may have had other triggers meanwhile.
-        let generation = code.spare_for(triggers);
+        let generation = code.exclude_for(triggers);
         let same = self.triggers.set.as_ref().map(Arc::as_ptr) == triggers.map(Arc::as_ptr);
         if same && (triggers.is_none() || self.triggers.generation == generation) {
             return;
@@ -110,15 +111,15 @@ impl Hart {
         let set = triggers.map(|set| set.execute()).unwrap_or_default();
         for &at in set {
             for page in self.tlb.fetched(at, |host| self.ram.page_of(host)) {
-                code.spare(page, page_offset(at) as u16);
+                code.exclude(page, page_offset(at) as u16);
             }
         }
     }
 
-    /// Keeps blocks with triggering addresses from being compiled, in pages that the fetch TLB has
-    /// got since the last call. Returns whether there are any.
+    /// Keeps blocks with triggering addresses from being compiled, in pages that were added to the
+    /// fetch TLB since the last call. Returns whether there are any.
     #[inline]
-    pub(crate) fn spare_fetched(&mut self, code: &mut CodeCache) -> bool {
+    pub(crate) fn exclude_fetched(&mut self, code: &mut CodeCache) -> bool {
         if self.triggers.fetched.is_empty() {
             return false;
         }
@@ -126,13 +127,13 @@ impl Hart {
             let set = self.triggers.set.as_ref();
             let addresses = set.map(|set| set.execute_in(va)).unwrap_or_default();
             for at in addresses {
-                code.spare(page, page_offset(*at) as u16);
+                code.exclude(page, page_offset(*at) as u16);
             }
         }
         true
     }
 
-    /// [`Hart::run`] with an observer that need not see what matches none of `triggers`.
+    /// [`Hart::run`] with an observer of instructions that match one of `triggers`.
     pub(crate) fn run_triggered(
         &mut self,
         code: &mut CodeCache,
@@ -147,32 +148,32 @@ impl Hart {
             if let Some(stop) = stop {
                 return stop;
             }
-            let go_on = match self.triggers.paused.take() {
+            let flow = match self.triggers.paused.take() {
                 Some(limit) => {
                     self.state.limit = limit;
                     self.finish_paused(code, plat, observer)
                 }
                 None => self.step_block::<true>(code, plat, observer),
             };
-            if !go_on {
+            if flow.is_break() {
                 return Stop::Observer;
             }
         }
     }
 
-    /// Executes what is left of the block. `false` if the observer wants to stop.
+    /// Executes the rest of the block. Breaks if the observer stops it.
     fn finish_paused(
         &mut self,
         code: &CodeCache,
         plat: &mut dyn Platform,
         observer: &mut dyn Observer,
-    ) -> bool {
+    ) -> ControlFlow<()> {
         let rest = std::mem::take(&mut self.triggers.rest);
         let price = rest.iter().map(|inst| u64::from(code.cost().of(inst.op)));
         self.state.cycles += price.sum::<u64>();
         self.state.instret += rest.len() as u64;
-        let go_on = self.exec::<true>(&rest, code.cost(), plat, observer);
+        let flow = self.exec::<true>(&rest, code.cost(), plat, observer);
         self.triggers.rest = rest;
-        go_on
+        flow
     }
 }

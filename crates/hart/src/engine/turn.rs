@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Cycles that `wrs.nto` may stall at one place, in one piece or several, before it traps where a
 /// more privileged mode wants that (Zawrs: "an implementation-specific bounded time limit"): longer
-/// than it takes to hear from somebody who runs.
+/// than a running hart takes to respond.
 pub(crate) const WRS_NTO_LIMIT: u64 = 100_000;
 
 /// Run-loop state kept between blocks.
@@ -15,7 +15,7 @@ pub(crate) struct Turn {
     /// The hart waits in WFI.
     pub waiting: bool,
     wait_reported: bool,
-    /// A `wrs` instruction gave up the rest of the quantum, but no more than so many cycles.
+    /// Maximum number of cycles of the quantum that a `wrs` instruction gave up.
     stalled: Option<u64>,
     spin: Spin,
     /// Code may have changed.
@@ -54,13 +54,12 @@ impl Turn {
         left == 0
     }
 
-    /// How many cycles to give up at most, if any, because of what was executed since the last
-    /// call.
+    /// Maximum number of cycles to give up, if any, after a `wrs` since the last call.
     pub fn take_stall(&mut self) -> Option<u64> {
         self.stalled.take()
     }
 
-    /// So many were given up.
+    /// Records how many cycles were given up.
     pub fn gave_up(&mut self, cycles: u64) {
         self.spin.cycles += cycles;
     }

@@ -14,7 +14,7 @@ use crate::platform::Platform;
 use crate::syndrome::Fault;
 
 impl Hart {
-    /// How ordinary loads and stores are made now.
+    /// Mode and flags of ordinary loads and stores.
     pub(crate) fn effective(&self) -> Effective {
         Effective {
             mode: self.data_mode,
@@ -23,7 +23,7 @@ impl Hart {
         }
     }
 
-    /// How `hlv`, `hlvx` and `hsv` are made: at V=1 with the privilege in `hstatus.SPVP`.
+    /// Mode and flags of `hlv`, `hlvx` and `hsv`: V=1 with the privilege in `hstatus.SPVP`.
     pub(crate) fn effective_guest(&mut self, hlvx: bool) -> Effective {
         let privilege = if self.csr.hstatus & trapless_isa::csr::hstatus::SPVP != 0 {
             Priv::S
@@ -175,8 +175,8 @@ impl Hart {
         }
     }
 
-    /// An explicit load or store has ended in `fault`: a doorbell page may answer it all the same
-    /// (HA-IOV, `VEI-5`). Returns what a load reads.
+    /// Completes an explicit load or store that ended in `fault`, if a doorbell page handles it
+    /// (HA-IOV, `VEI-5`). Returns the value of a load.
     fn doorbell(
         &mut self,
         fault: Fault,
@@ -185,7 +185,7 @@ impl Hart {
         stored: Option<u64>,
         plat: &mut dyn Platform,
     ) -> Result<u64, Fault> {
-        // The hypervisor's loads and stores for a guest are not the guest's.
+        // The hypervisor's loads and stores for a guest do not ring doorbells.
         let Some(page) = self.syndrome.doorbell.filter(|_| self.mode.v()) else {
             return Err(fault);
         };
@@ -292,8 +292,8 @@ impl Hart {
             .map(|_| ())
     }
 
-    /// `cbo.zero` of a block that the TLB does not have for stores: all of it, or nothing and a
-    /// fault.
+    /// `cbo.zero` of a block that the TLB does not have for stores: clears all of it, or faults
+    /// without an effect.
     pub(crate) fn cbo_zero(
         &mut self,
         block: u64,
@@ -318,7 +318,7 @@ impl Hart {
     }
 }
 
-/// What is at a physical address.
+/// Target of a physical address.
 pub(crate) enum Place {
     /// Host address in RAM.
     Ram(HostAddr),

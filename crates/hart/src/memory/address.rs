@@ -86,7 +86,7 @@ impl PageIndex {
     }
 }
 
-/// What an access needs.
+/// Kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Load.

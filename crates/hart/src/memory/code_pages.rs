@@ -2,9 +2,9 @@
 //! last compared with memory.
 //!
 //! TLB entries of such pages do not hit for stores: these take the slow path, which notes the page.
-//! A store to decoded code is seen at the end of its block, as if a `fence.i` came there, though
-//! the architecture asks for none before software executes one: programs that QEMU runs rely on it.
-//! What devices write becomes code with the next `fence.i`, which compares the written pages only.
+//! A store to decoded code is seen at the end of its block, as if a `fence.i` were executed there,
+//! although the architecture does not require that: programs that run on QEMU rely on it. Writes of
+//! devices take effect on code with the next `fence.i`, which compares the written pages only.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -21,7 +21,7 @@ const WRITABLE: u8 = 4;
 /// The page is to be copied before it is written.
 const WATCHED: u8 = 8;
 
-/// One machine's, shared by its harts; they take turns on one host thread.
+/// Code pages of one machine, shared by its harts, which take turns on one host thread.
 pub(crate) struct CodePages {
     flags: Vec<AtomicU8>,
     /// Words with instructions of pages that hold code.
@@ -29,7 +29,7 @@ pub(crate) struct CodePages {
     written: Mutex<Vec<PageIndex>>,
     /// Anything may have been written, by a device.
     anything: AtomicBool,
-    /// Number of pages that stores came to be noted of while some TLB entry may have let them hit.
+    /// Number of pages that were added while some TLB entry may have let stores hit.
     version: AtomicU32,
     /// The last of them.
     added: Mutex<Vec<PageIndex>>,
@@ -56,7 +56,7 @@ impl Words {
     }
 }
 
-/// Most such pages that are remembered.
+/// Maximum number of such pages in the list.
 const ADDED: usize = 1024;
 
 impl CodePages {
@@ -89,7 +89,7 @@ impl CodePages {
         self.flags[page.index()].load(Relaxed) & (CODE | WATCHED) != 0
     }
 
-    /// A TLB is about to get an entry for stores to `page`. Returns whether it may hit.
+    /// Called before a TLB gets an entry for stores to `page`. Returns whether stores may hit.
     pub fn writable(&self, page: PageIndex) -> bool {
         let flags = self.flags[page.index()].load(Relaxed);
         if flags & (CODE | WATCHED) != 0 {
@@ -99,7 +99,7 @@ impl CodePages {
         true
     }
 
-    /// A block of `page` is in the code cache from now on: `len` bytes from `offset` on.
+    /// Adds a block of `page` that is in the code cache: `len` bytes from `offset` on.
     pub fn add(&self, page: PageIndex, offset: usize, len: usize) {
         self.words().entry(page).or_default().insert(offset, len);
         if !self.holds_code(page) {
@@ -107,12 +107,12 @@ impl CodePages {
         }
     }
 
-    /// `page` is to be copied before it is written.
+    /// Marks `page` to be copied before it is written.
     pub fn watch(&self, page: PageIndex) {
         self.add_page(page, WATCHED);
     }
 
-    /// All pages are.
+    /// Marks all pages.
     pub fn watch_all(&self) {
         for flags in &self.flags {
             flags.store(flags.load(Relaxed) & !WRITABLE | WATCHED, Relaxed);
@@ -127,7 +127,7 @@ impl CodePages {
         self.flags[page.index()].load(Relaxed) & WATCHED != 0
     }
 
-    /// `page` has been copied.
+    /// Unmarks `page`, which has been copied.
     pub fn unwatch(&self, page: PageIndex) {
         self.flags[page.index()].fetch_and(!WATCHED, Relaxed);
     }
@@ -140,7 +140,7 @@ impl CodePages {
         self.added.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores to `page` take the slow path from now on.
+    /// Makes stores to `page` take the slow path from now on.
     fn add_page(&self, page: PageIndex, flag: u8) {
         let flags = self.flags[page.index()].load(Relaxed);
         self.flags[page.index()].store(flags & !WRITABLE | flag, Relaxed);
@@ -154,8 +154,8 @@ impl CodePages {
         }
     }
 
-    /// Pages whose stores came to take the slow path since [`version`](Self::version) was `seen`;
-    /// `None` if they are not all remembered.
+    /// Pages whose stores take the slow path since after [`version`](Self::version) was `seen`;
+    /// `None` if the list is incomplete.
     pub fn added_since(&self, seen: u32) -> Option<Vec<PageIndex>> {
         let added = self.added();
         let count = self.version().wrapping_sub(seen) as usize;
@@ -163,7 +163,7 @@ impl CodePages {
         Some(added[first..].to_vec())
     }
 
-    /// Of `page`, only blocks with these offsets and lengths are in the code cache any more.
+    /// Keeps only blocks with these offsets and lengths of `page`.
     pub fn keep(&self, page: PageIndex, blocks: impl Iterator<Item = (usize, usize)>) {
         let mut blocks = blocks.peekable();
         if blocks.peek().is_none() {
@@ -175,15 +175,14 @@ impl CodePages {
         self.words().insert(page, words);
     }
 
-    /// No block of `page` is in the code cache any more. Harts that have not caught up leave their
-    /// entries as they are.
+    /// Removes all blocks of `page`. TLBs of harts keep their entries until they are updated.
     pub fn remove(&self, page: PageIndex) {
         self.words().remove(&page);
         let flags = self.flags[page.index()].load(Relaxed);
         self.flags[page.index()].store(flags & !CODE | WRITABLE, Relaxed);
     }
 
-    /// `len` bytes at `offset` of `page` are stored to. Returns whether code is among them.
+    /// Records a store to `len` bytes at `offset` of `page`. Returns whether they contain code.
     #[inline]
     pub fn written(&self, page: PageIndex, offset: usize, len: usize) -> bool {
         let flags = self.flags[page.index()].load(Relaxed);

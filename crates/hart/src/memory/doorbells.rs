@@ -2,18 +2,19 @@
 
 use trapless_isa::Priv;
 use trapless_isa::csr::envcfg;
-use trapless_isa::page::PPN;
+use trapless_isa::page::{PAGE_SHIFT, PPN};
 
 use super::address::Access;
 use super::walk::{
-    NOT_IN_POINTERS, PTE_N, PTE_R, PTE_RESERVED, PTE_TYPE, PTE_TYPE_DOORBELL, PTE_X, levels, valid,
+    NOT_IN_POINTERS, PTE_N, PTE_R, PTE_RESERVED, PTE_TYPE, PTE_TYPE_DOORBELL, PTE_X, levels,
+    target, valid,
 };
 use crate::hart::Hart;
 
-/// Most tables that are searched: those of 128 GiB of pages. Software can make tables that refer to
-/// each other without end.
+/// Maximum number of tables that are searched: those of 128 GiB of pages. Software can make tables
+/// that refer to each other in a cycle.
 const TABLES: usize = 1 << 16;
-/// Most pages that are found.
+/// Maximum number of pages.
 const PAGES: usize = 1 << 10;
 /// Entries of a table; the root has four times as many.
 const ENTRIES: u64 = 512;
@@ -32,13 +33,13 @@ pub struct DoorbellPage {
 pub struct DoorbellPages {
     /// By guest physical address.
     pub pages: Vec<DoorbellPage>,
-    /// There may be more: the search was given up after 65 536 tables or 1024 pages.
+    /// Whether the search stopped early, after 65 536 tables or 1024 pages.
     pub more: bool,
 }
 
 impl Hart {
-    /// The doorbell pages of the guest that `hgatp` names; none on harts without Xvei. Leaves no
-    /// trace: no TLB entry, no accessed bit, no virtual time.
+    /// The doorbell pages of the guest that `hgatp` names; none on harts without Xvei. No side
+    /// effects: no TLB entry, no accessed bit, no virtual time.
     #[must_use]
     pub fn doorbell_pages(&self) -> DoorbellPages {
         let mut found = DoorbellPages::default();
@@ -47,7 +48,7 @@ impl Hart {
         if !self.config.extensions.xvei || levels == 0 {
             return found;
         }
-        let root = (atp & PPN & !3) << 12;
+        let root = (atp & PPN & !3) << PAGE_SHIFT;
         // Tables to search: address, level, first guest physical address.
         let mut tables = vec![(root, levels - 1, 0)];
         let mut searched = 0;
@@ -64,11 +65,11 @@ impl Hart {
             };
             let below = tables.len();
             for index in 0..entries {
-                let gpa = first | index << (12 + 9 * level);
+                let gpa = first | index << (PAGE_SHIFT + 9 * level);
                 let Some(pte) = self.doorbell_pte(table + index * 8) else {
                     continue;
                 };
-                let at = (pte >> 10 & PPN) << 12;
+                let at = target(pte);
                 if pte & (PTE_R | PTE_X) != 0 {
                     if level == 0 && pte & PTE_TYPE == PTE_TYPE_DOORBELL && pte & PTE_N == 0 {
                         found.pages.push(DoorbellPage { gpa, page: at });

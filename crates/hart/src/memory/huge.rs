@@ -1,7 +1,7 @@
 //! Vectors in huge pages of the host, for tables with scattered accesses, which would thrash the
 //! host's TLB in ordinary pages.
 
-/// Least size of such a vector in bytes; smaller ones use ordinary pages.
+/// Minimum size of such a vector in bytes; smaller ones use ordinary pages.
 const LEAST: usize = 4 << 20;
 
 /// An empty vector with room for `capacity` elements. The host populates its memory as it is
@@ -19,8 +19,8 @@ fn advise<T>(vector: &Vec<T>) {
     let bytes = vector.capacity() * size_of::<T>();
     let (start, end) = (start.next_multiple_of(PAGE), (start + bytes) & !(PAGE - 1));
     if bytes >= LEAST {
-        // SAFETY: whole pages of the vector's own memory. It is a wish: without huge pages all is
-        // the same but slower.
+        // SAFETY: whole pages of the vector's own memory. Only advice: without huge pages the
+        // result is the same but slower.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
     }
 }

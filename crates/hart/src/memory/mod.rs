@@ -1,4 +1,4 @@
-//! Memory as a hart sees it, from a virtual address to a byte of the host.
+//! Memory of a hart: from a virtual address to a byte of the host.
 //!
 //! ```text
 //! access ── slow path of loads and stores: TLB again, RAM or bus

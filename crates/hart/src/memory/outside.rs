@@ -1,4 +1,4 @@
-//! Virtual memory of a kernel, found from outside the machine.
+//! Translation of a kernel's virtual addresses from outside the machine.
 
 use trapless_isa::csr::envcfg;
 use trapless_isa::page::{PAGE_SIZE, page_offset};
@@ -14,8 +14,8 @@ use crate::csr::registers::Csrs;
 const ALL: u64 = 0x1f;
 
 impl Ram {
-    /// Where the `len` bytes that HS-mode sees at `va` with this `satp` are in RAM; `None` if they
-    /// are not, or not one behind the other. Leaves no trace: no accessed bit, no virtual time.
+    /// Physical address of the `len` bytes that HS-mode sees at `va` with this `satp`; `None` if
+    /// they are not in RAM, or not contiguous. No side effects: no accessed bit, no virtual time.
     #[must_use]
     pub fn find_virtual(&self, satp: u64, va: u64, len: u64) -> Option<u64> {
         let mut csr = Csrs::new();
@@ -34,7 +34,7 @@ impl Ram {
     }
 
     fn find(&self, mut csr: Csrs, mode: Mode, va: u64, len: u64) -> Option<u64> {
-        // Whoever looks from outside is bound by nothing that M-mode decides.
+        // M-mode's PMP does not apply to accesses from outside.
         csr.menvcfg = envcfg::PBMTE;
         csr.pmp.set_addr(0, u64::MAX);
         csr.pmp.set_cfg(0, ALL);

@@ -57,7 +57,7 @@ impl Pmp {
     }
 
     /// Writes `pmpcfg<2 * pair>`; locked entries keep their value, the reserved W without R is
-    /// refused.
+    /// ignored.
     pub(crate) fn set_cfg(&mut self, pair: usize, value: u64) {
         for (i, byte) in value.to_le_bytes().into_iter().enumerate() {
             let cfg = &mut self.cfg[pair * 8 + i];
@@ -148,11 +148,16 @@ impl Pmp {
         }
     }
 
-    /// Whether S-mode may read (`write`: write) all `len` bytes at `addr`.
+    /// Whether S-mode may read all `len` bytes at `addr`.
     #[must_use]
-    pub fn supervisor_may(&self, addr: u64, len: u64, write: bool) -> bool {
-        let access = if write { Access::Write } else { Access::Read };
-        self.permits(addr, len, Priv::S, access)
+    pub fn supervisor_may_read(&self, addr: u64, len: u64) -> bool {
+        self.permits(addr, len, Priv::S, Access::Read)
+    }
+
+    /// Whether S-mode may write all `len` bytes at `addr`.
+    #[must_use]
+    pub fn supervisor_may_write(&self, addr: u64, len: u64) -> bool {
+        self.permits(addr, len, Priv::S, Access::Write)
     }
 }
 

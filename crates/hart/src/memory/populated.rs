@@ -1,4 +1,4 @@
-//! Which pages of RAM the host has given memory to: all others are zero.
+//! Pages of RAM that the host has populated: all others are zero.
 
 use std::ops::Range;
 
@@ -7,18 +7,19 @@ use trapless_isa::page::PAGE_SIZE;
 use super::ram::Ram;
 
 impl Ram {
-    /// Ranges of page numbers, from the start of RAM, that hold everything that is not zero; all of
-    /// RAM where the host does not tell.
+    /// Ranges of page numbers, from the start of RAM, that contain everything that is not zero; all
+    /// of RAM if the host does not provide this.
     #[must_use]
     pub fn populated(&self) -> Vec<Range<usize>> {
         let pages = (self.size() / PAGE_SIZE) as usize;
-        told(self.host_base().get(), pages).unwrap_or_else(|| std::iter::once(0..pages).collect())
+        populated_pages(self.host_base().get(), pages)
+            .unwrap_or_else(|| std::iter::once(0..pages).collect())
     }
 }
 
-/// What Linux tells of `pages` pages from this address of the process on.
+/// Populated ranges by `/proc/self/pagemap` of `pages` pages from this address of the process on.
 #[cfg(target_os = "linux")]
-fn told(host: usize, pages: usize) -> Option<Vec<Range<usize>>> {
+fn populated_pages(host: usize, pages: usize) -> Option<Vec<Range<usize>>> {
     use std::os::unix::fs::FileExt;
 
     /// A word for each page; these bits say that it is in memory, or in swap.
@@ -46,7 +47,7 @@ fn told(host: usize, pages: usize) -> Option<Vec<Range<usize>>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn told(_: usize, _: usize) -> Option<Vec<Range<usize>>> {
+fn populated_pages(_: usize, _: usize) -> Option<Vec<Range<usize>>> {
     None
 }
 

@@ -1,9 +1,9 @@
-//! Asks the host for memory that the guest will touch soon, on another thread.
+//! Prefaults memory that the guest will probably access soon, on another thread.
 //!
-//! At the first touch, the host allocates a huge page and clears it. That takes tenths of a
+//! At the first access, the host allocates a huge page and clears it. That takes tenths of a
 //! millisecond, or milliseconds if the host is a virtual machine whose memory was reclaimed.
-//! Kernels fill RAM upwards in a few places at once, so the pages after a touched one are likely to
-//! be next.
+//! Kernels fill RAM upwards in a few places at once, so the pages after an accessed one are likely
+//! to be next.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 const CHUNK: u64 = 2 << 20;
 /// Pages of 4 KiB in a chunk.
 const PAGES: usize = CHUNK as usize / 4096;
-/// Chunks prefaulted after a touched one: whose predecessor was touched too, and others.
+/// Chunks prefaulted after an accessed one: if its predecessor was accessed too, and otherwise.
 const AHEAD: [usize; 2] = [8, 1];
 /// RAM of fewer chunks is not prefaulted.
 const LEAST: usize = 32;

@@ -56,12 +56,12 @@ impl Ram {
             .get_host_address(GuestAddress(base))
             .map_err(|e| fail(e.to_string()))?;
         #[cfg(target_os = "linux")]
-        // SAFETY: the range is the mapping. Huge pages are a wish: without them all is the same but
-        // slower.
+        // SAFETY: the range is the mapping. Huge pages are only advice: without them the result is
+        // the same but slower.
         unsafe {
             libc::madvise(host.cast(), bytes, libc::MADV_HUGEPAGE);
         }
-        // From here on, harts reach it by numbers.
+        // From here on, harts access it by addresses as numbers.
         let host = HostAddr::new(host.expose_provenance());
         let mem = Arc::new(mem);
         Ok(Self {
@@ -103,7 +103,7 @@ impl Ram {
         &self.pages
     }
 
-    /// `page` is about to be written for the first time by some TLB entry.
+    /// Called before some TLB entry lets stores to `page` hit for the first time.
     #[inline]
     pub(crate) fn will_write(&self, page: PageIndex) {
         self.prefault.touched(page);
@@ -149,14 +149,14 @@ impl Ram {
         self.prefault.expect(addr, len);
     }
 
-    /// Something other than a hart may have written any of RAM.
+    /// Records that a device may have written any part of RAM.
     pub fn written_by_device(&self) {
         self.pages.anything_written();
         self.undo.lose();
     }
 
-    /// Makes this the moment that [`undo`](Self::undo) goes back to; returns its number. Harts must
-    /// not be running. From now on the first stores to a page are slower.
+    /// Marks the present state as the one that [`undo`](Self::undo) restores; returns its number.
+    /// Harts must not be running. From now on the first store to each page is slower.
     pub fn begin_undo(&self) -> u64 {
         let (moment, copied) = self.undo.begin();
         match copied {
@@ -166,9 +166,9 @@ impl Ram {
         moment
     }
 
-    /// Puts back what RAM held at the moment with this number, which stays the one to go back to.
-    /// Harts must not be running, and what their TLBs hold is to be replaced. `false`: another
-    /// moment was chosen since, or a device may have written; nothing has changed.
+    /// Restores the content of RAM at the moment with this number, which stays the marked one.
+    /// Harts must not be running, and their TLBs must be replaced. `false`: another moment was
+    /// marked since, or a device may have written; nothing has changed.
     #[must_use]
     pub fn undo(&self, moment: u64) -> bool {
         self.undo.put_back(moment, |page, then| {
@@ -183,13 +183,14 @@ impl Ram {
         })
     }
 
-    /// The pages that hold something else than at the moment with this number: their indices, in
-    /// order, and what they hold. Harts must not be running. `None`: another moment was chosen
-    /// since, or a device may have written.
+    /// The pages that differ from the moment with this number: their indices, in order, and present
+    /// content. Harts must not be running. `None`: another moment was marked since, or a device may
+    /// have written.
     #[must_use]
     pub fn changed_since(&self, moment: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
         let pages = self.undo.each(moment, |page, then| {
-            // SAFETY: the page is in the mapping, which lives as long as `self`; nobody writes now.
+            // SAFETY: the page is in the mapping, which lives as long as `self`; nothing is written
+            // now.
             let now = unsafe { &*self.bytes_of(page) };
             (now != then).then(|| (u64::from(page.number()), Box::from(&now[..])))
         })?;
@@ -198,8 +199,8 @@ impl Ram {
         Some(changed)
     }
 
-    /// `len` bytes at `offset` of `page` are about to be stored to. Returns whether there is code
-    /// among them.
+    /// Called before a store to `len` bytes at `offset` of `page`. Returns whether they contain
+    /// code.
     #[inline]
     pub(crate) fn will_store(&self, page: PageIndex, offset: usize, len: usize) -> bool {
         if self.pages.watched(page) {
@@ -233,7 +234,7 @@ impl Ram {
         self.base + host.offset_from(self.host) as u64
     }
 
-    /// Makes every byte zero, and gives the memory back to the host.
+    /// Clears RAM, and returns the memory to the host.
     pub fn clear(&self) {
         let pages = self.size as usize;
         #[cfg(target_os = "linux")]

@@ -13,7 +13,7 @@ use crate::hart::Hart;
 use crate::observe::activity::Activity;
 use crate::syndrome::{Fault, Syndrome};
 
-/// How an explicit access is made: mode and flags that may differ from the hart's current ones.
+/// Mode and flags of an explicit access, which may differ from the hart's current ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effective {
     /// Effective mode.
@@ -95,7 +95,7 @@ pub(crate) fn key(c: &Csrs, mode: Mode) -> Key {
 }
 
 impl Hart {
-    /// Mode of explicit loads and stores: the current one unless MPRV says otherwise.
+    /// Mode of explicit loads and stores: the current one unless MPRV is set.
     pub(crate) fn explicit_mode(&self) -> Mode {
         let s = self.csr.mstatus;
         if s & status::MPRV != 0 && self.mode == Mode::M {
@@ -105,7 +105,7 @@ impl Hart {
         }
     }
 
-    /// Selects the TLB contexts after anything that [`key`] looks at has changed.
+    /// Selects the TLB contexts after a change of anything that [`key`] depends on.
     pub(crate) fn select_contexts(&mut self) {
         let own = key(&self.csr, self.mode);
         let data_mode = self.explicit_mode();
@@ -268,7 +268,7 @@ impl Hart {
     }
 
     /// Physical address that the current mode's `va` reaches, whatever its permissions; for
-    /// debuggers. Leaves no trace: no TLB entry, no accessed bit, no virtual time. `None` if it
+    /// debuggers. No side effects: no TLB entry, no accessed bit, no virtual time. `None` if it
     /// does not translate.
     pub fn debug_translate(&self, va: u64) -> Option<u64> {
         let request = Request {

@@ -1,7 +1,7 @@
-//! The way back to what RAM held at a moment: pages are copied before they are first written.
+//! Undo log of RAM: pages are copied before they are first written after a marked moment.
 //!
-//! Stores to a page without a copy take the slow path, as those to code do. What devices write is
-//! not seen: after that there is no way back.
+//! Stores to a page without a copy take the slow path, as those to code do. Writes of devices are
+//! not seen: after one, the state cannot be restored.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,27 +12,27 @@ use super::address::PageIndex;
 /// Bytes of a page.
 pub(super) const PAGE: usize = PAGE_SIZE as usize;
 
-/// What a page holds.
+/// Content of a page.
 pub(super) type Page = [u8; PAGE];
 
-/// One machine's.
+/// Undo log of one machine.
 #[derive(Default)]
 pub(super) struct Undo(Mutex<Copies>);
 
 #[derive(Default)]
 struct Copies {
-    /// Number of the moment to go back to; 0 if there is none.
+    /// Number of the marked moment; 0 if there is none.
     moment: u64,
-    /// Something has been written since without a copy.
+    /// Whether a page has been written since without a copy.
     lost: bool,
-    /// What pages held that were written since.
+    /// Copies of pages that were written since.
     copies: Vec<(PageIndex, Box<Page>)>,
-    /// Memory for further copies: to ask the host for it takes longer than to copy a page.
+    /// Memory for further copies: allocating it takes longer than copying a page.
     spare: Vec<Box<Page>>,
 }
 
 impl Copies {
-    /// Forgets the copies; returns what they are of.
+    /// Drops the copies; returns their pages.
     fn forget(&mut self) -> Vec<PageIndex> {
         let (pages, spare): (_, Vec<_>) = self.copies.drain(..).unzip();
         self.spare.extend(spare);
@@ -45,13 +45,13 @@ impl Undo {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Anything may have been written.
+    /// Records that any page may have been written.
     pub fn lose(&self) {
         self.copies().lost = true;
     }
 
-    /// Chooses this moment; returns its number, and the pages that have been copied since the last
-    /// one and are to be copied again. `None`: all are.
+    /// Marks this moment; returns its number, and the pages that have been copied since the last
+    /// one and are to be watched again. `None`: all pages.
     pub fn begin(&self) -> (u64, Option<Vec<PageIndex>>) {
         let mut copies = self.copies();
         let first = copies.moment == 0 || copies.lost;
@@ -61,7 +61,7 @@ impl Undo {
         (copies.moment, (!first).then_some(pages))
     }
 
-    /// Keeps what `page` holds, which is about to be written.
+    /// Copies `page`, which is about to be written.
     pub fn keep(&self, page: PageIndex, bytes: &Page) {
         let mut copies = self.copies();
         let spare = copies.spare.pop();
@@ -70,8 +70,8 @@ impl Undo {
         copies.copies.push((page, copy));
     }
 
-    /// What pages that were written since `moment` held then, in no order. `None`: it is not the
-    /// last one, or not all that was written has a copy.
+    /// Content at `moment` of pages that were written since, in no order. `None`: it is not the
+    /// marked one, or not all written pages have a copy.
     pub fn each<T>(&self, moment: u64, visit: impl Fn(PageIndex, &Page) -> T) -> Option<Vec<T>> {
         let copies = self.copies();
         let whole = copies.moment == moment && !copies.lost;
@@ -84,8 +84,8 @@ impl Undo {
         })
     }
 
-    /// Puts back each page that was written since `moment`, which stays the one to go back to.
-    /// `false`: it is not the last one, or not all that was written has a copy; nothing was done.
+    /// Restores each page that was written since `moment`, which stays marked. `false`: it is not
+    /// the marked one, or not all written pages have a copy; nothing was done.
     pub fn put_back(&self, moment: u64, mut put: impl FnMut(PageIndex, &Page)) -> bool {
         let mut copies = self.copies();
         if copies.moment != moment || copies.lost {

@@ -3,7 +3,7 @@
 
 use trapless_isa::csr::{envcfg, status};
 use trapless_isa::haiov::{leaf, limits};
-use trapless_isa::page::{PAGE_SIZE, PPN};
+use trapless_isa::page::{PAGE_SHIFT, PAGE_SIZE, PPN};
 use trapless_isa::{Extensions, Mode, Priv};
 
 use super::address::Access;
@@ -28,6 +28,19 @@ pub(super) const NOT_IN_POINTERS: u64 = PTE_D | PTE_A | PTE_U | PTE_N | PTE_TYPE
 const PTE_TYPE_MMIO: u64 = leaf::MMIO << limits::LEAF_TYPE_SHIFT;
 pub(super) const PTE_TYPE_DOORBELL: u64 = leaf::DOORBELL << limits::LEAF_TYPE_SHIFT;
 
+/// Bit of a PTE at which its physical page number begins.
+const PTE_PPN_SHIFT: u32 = 10;
+
+/// Physical page number in a PTE.
+fn ppn(pte: u64) -> u64 {
+    pte >> PTE_PPN_SHIFT & PPN
+}
+
+/// Physical address of the page or table to which a PTE points.
+pub(super) fn target(pte: u64) -> u64 {
+    ppn(pte) << PAGE_SHIFT
+}
+
 /// `htinst` pseudoinstructions for implicit accesses of VS-stage walks (H extension, "Transformed
 /// Instruction or Pseudoinstruction for mtinst or htinst"), RV64.
 const PSEUDO_READ: u64 = 0x3000;
@@ -38,7 +51,7 @@ const PSEUDO_WRITE: u64 = 0x3020;
 pub(super) struct Request {
     /// Virtual address.
     pub va: u64,
-    /// What it needs.
+    /// Kind of access.
     pub access: Access,
     /// Effective mode.
     pub mode: Mode,
@@ -166,7 +179,7 @@ impl<'a> Walker<'a> {
             return bare(request.va).ok_or(Refused::Access);
         }
         let stage = Stage {
-            root: (atp & PPN) << 12,
+            root: (atp & PPN) << PAGE_SHIFT,
             levels: levels(atp),
             wide: 0,
             privilege: request.mode.privilege(),
@@ -191,7 +204,7 @@ impl<'a> Walker<'a> {
             return Ok(identity(request.va));
         }
         let stage = Stage {
-            root: (atp & PPN) << 12,
+            root: (atp & PPN) << PAGE_SHIFT,
             levels: levels(atp),
             wide: 0,
             privilege: request.mode.privilege(),
@@ -250,7 +263,7 @@ impl<'a> Walker<'a> {
             return bare(gpa).ok_or(WalkError::AccessFault);
         }
         let stage = Stage {
-            root: (atp & PPN & !3) << 12,
+            root: (atp & PPN & !3) << PAGE_SHIFT,
             levels,
             wide: 2,
             privilege: Priv::U,
@@ -267,7 +280,7 @@ impl<'a> Walker<'a> {
 
     /// One stage: the steps of "Virtual Address Translation Process".
     fn walk(&mut self, stage: &Stage, va: u64, access: Access) -> Result<Leaf, WalkError> {
-        let bits = 12 + 9 * stage.levels + stage.wide;
+        let bits = PAGE_SHIFT + 9 * stage.levels + stage.wide;
         let canonical = if stage.wide != 0 {
             va >> bits == 0
         } else {
@@ -284,7 +297,7 @@ impl<'a> Walker<'a> {
             } else {
                 9
             };
-            let index = va >> (12 + 9 * level) & ((1 << index_bits) - 1);
+            let index = va >> (PAGE_SHIFT + 9 * level) & ((1 << index_bits) - 1);
             let pte_gpa = table + index * 8;
             let pte_addr = if stage.nested {
                 self.implicit(pte_gpa, Access::Read)?
@@ -303,12 +316,11 @@ impl<'a> Walker<'a> {
             if pte & PTE_N != 0 && !self.svnapot {
                 return Err(WalkError::Page);
             }
-            let ppn = pte >> 10 & PPN;
             if pte & (PTE_R | PTE_X) == 0 {
                 if pte & NOT_IN_POINTERS != 0 {
                     return Err(WalkError::Page);
                 }
-                table = ppn << 12;
+                table = target(pte);
                 continue;
             }
             let found = Found {
@@ -330,7 +342,7 @@ impl<'a> Walker<'a> {
         found: &Found,
     ) -> Result<Leaf, WalkError> {
         let Found { level, pte, .. } = *found;
-        let ppn = pte >> 10 & PPN;
+        let ppn = ppn(pte);
         let user_ok = match stage.privilege {
             Priv::U => pte & PTE_U != 0,
             // SUM never lets S-mode execute from user pages.
@@ -350,8 +362,8 @@ impl<'a> Walker<'a> {
         if pte & PTE_TYPE != 0 {
             return Err(typed(stage, level, pte, access));
         }
-        let mut span = 4096u64 << (9 * level);
-        let mut base = ppn << 12;
+        let mut span = PAGE_SIZE << (9 * level);
+        let mut base = ppn << PAGE_SHIFT;
         if pte & PTE_N != 0 {
             // Svnapot: only 64 KiB is defined.
             if level != 0 || ppn & 0xF != 8 {
@@ -413,7 +425,7 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Whether a PTE is valid and has no `reserved` bit; `pbmt`: Svpbmt is enabled.
+/// Whether a PTE is valid and has no `reserved` bit set; `pbmt`: Svpbmt is enabled.
 pub(super) fn valid(pte: u64, reserved: u64, pbmt: bool) -> bool {
     let kind = pte & PTE_PBMT;
     pte & PTE_V != 0
@@ -422,7 +434,7 @@ pub(super) fn valid(pte: u64, reserved: u64, pbmt: bool) -> bool {
         && (kind == 0 || kind != PTE_PBMT && pbmt)
 }
 
-/// What an access through a leaf that is not memory becomes.
+/// Result of an access through a leaf that is not memory.
 fn typed(stage: &Stage, level: u32, pte: u64, access: Access) -> WalkError {
     let kind = (pte & PTE_TYPE) >> limits::LEAF_TYPE_SHIFT;
     if access == Access::Exec || stage.types >> kind & 1 == 0 {
@@ -430,9 +442,7 @@ fn typed(stage: &Stage, level: u32, pte: u64, access: Access) -> WalkError {
     }
     match pte & PTE_TYPE {
         PTE_TYPE_MMIO => WalkError::Mmio,
-        PTE_TYPE_DOORBELL if level == 0 && pte & PTE_N == 0 => {
-            WalkError::Doorbell((pte >> 10 & PPN) << 12)
-        }
+        PTE_TYPE_DOORBELL if level == 0 && pte & PTE_N == 0 => WalkError::Doorbell(target(pte)),
         _ => WalkError::Page,
     }
 }

@@ -1,8 +1,8 @@
 //! Current activity of the emulator, for profiles.
 //!
 //! Harts, code cache and bus of a machine share one [`Meter`] and set it where another kind of work
-//! begins; a profiler samples it from another thread. Setting it costs a store, and changes nothing
-//! that a guest or a ledger can see.
+//! begins; a profiler samples it from another thread. Setting it costs a store, without an effect
+//! on guests or ledgers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};

@@ -77,7 +77,7 @@ impl Hart {
 
 impl Hart {
     /// Whether the store that `inst` makes if this hart executes it now changes any of `len` bytes
-    /// at `addr`. `true` if that is not known: for all but plain stores to mapped RAM.
+    /// at `addr`. `true` if that is unknown: for all but plain stores to mapped RAM.
     #[must_use]
     pub fn store_changes(&self, inst: &Inst, addr: u64, len: u64) -> bool {
         let plain = matches!(inst.op.format(), Format::Store | Format::FStore);

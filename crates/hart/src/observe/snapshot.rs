@@ -1,4 +1,4 @@
-//! Everything a program can see of a hart, for comparing two harts.
+//! The state of a hart that is visible to programs, for comparing two harts.
 
 use trapless_isa::csr;
 use trapless_isa::disasm::{f_name, x_name};
@@ -39,7 +39,7 @@ fn name(index: usize) -> String {
 }
 
 impl Snapshot {
-    /// Takes the state of `hart`, keeping this snapshot's memory.
+    /// Takes the state of `hart`, reusing this snapshot's allocations.
     pub fn take(&mut self, hart: &Hart) {
         self.0.clear();
         self.0.extend((0..32).map(|i| hart.x(i)));

@@ -1,5 +1,5 @@
-//! Counts of what the engines do. They describe the engine, not the result: engines differ in them,
-//! and no guest sees them.
+//! Counters of the engines. They describe the engine, not the result: they differ between engines,
+//! and guests cannot see them.
 //!
 //! Work inside compiled code (TLB hits, direct jumps) is not counted: that would slow it down.
 
@@ -28,7 +28,7 @@ pub struct HartStatistics {
     pub csr_helpers: u64,
     /// Blocks looked up by address because compiled code found none, including cold blocks.
     pub lookups: u64,
-    /// Runs of blocks that were interpreted although there is a compiler.
+    /// Executions of blocks that were interpreted although there is a compiler.
     pub interpreted_blocks: u64,
     /// Traps from V=1 to HS-mode.
     pub guest_exits: u64,

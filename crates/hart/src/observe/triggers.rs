@@ -1,4 +1,4 @@
-//! What a debugger wants to hear of: instructions at some addresses, and accesses to others.
+//! Triggers of a debugger: instructions at some addresses, and accesses to others.
 
 use trapless_isa::page::{PAGE_MASK, page_offset};
 
@@ -23,11 +23,11 @@ impl DataTrigger {
         kind && access.overlaps(self.addr, self.len)
     }
 
-    /// Offsets of the first and the last byte that it is about in the page at virtual address
-    /// `page`.
+    /// Offsets of its first and last byte in the page at virtual address `page`.
     fn window(&self, page: u64) -> Option<(u64, u64)> {
         let (begin, from) = (self.addr & PAGE_MASK, page_offset(self.addr));
-        // Of the last byte, from the beginning of the first page; in effect all if that overflows.
+        // Offset of the last byte from the beginning of the first page; saturates if that
+        // overflows.
         let Some(last) = from.checked_add(self.len - 1) else {
             return Some((0, !PAGE_MASK));
         };
@@ -37,14 +37,14 @@ impl DataTrigger {
     }
 }
 
-/// What can match in a page.
+/// Data triggers in a page.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct DataIn {
     /// Loads.
     pub load: bool,
     /// Stores.
     pub store: bool,
-    /// Offsets of the first byte that a trigger is about, in bits 0..=15, and of the last, above.
+    /// Offsets of the first byte of a trigger, in bits 0..=15, and of the last, above.
     pub window: u64,
 }
 
@@ -76,7 +76,7 @@ impl Triggers {
         !self.data.is_empty()
     }
 
-    /// What can match in the page at virtual address `page`.
+    /// Data triggers in the page at virtual address `page`.
     pub(crate) fn data_in(&self, page: u64) -> DataIn {
         let (mut found, mut first, mut last) = (DataIn::default(), !PAGE_MASK, 0);
         for trigger in &self.data {

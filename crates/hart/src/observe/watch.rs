@@ -1,9 +1,9 @@
-//! State for observers, profiles and statistics. Nothing that a guest can see depends on it.
+//! State for observers, profiles and statistics, without an effect on guests.
 
 use super::activity::Meter;
 use super::statistics::HartStatistics;
 
-/// Activity, counters, and what observers need of the current block.
+/// Activity, counters, and state of the current block for observers.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// Current activity.
@@ -12,7 +12,7 @@ pub(crate) struct Watch {
     pub counts: HartStatistics,
     /// See [`Hart::hfences`](crate::Hart::hfences).
     pub hfences: u64,
-    /// Thread of the host's kernel that was last told of; 0 before the first.
+    /// Last recorded thread of the host's kernel; 0 before the first.
     pub thread: u64,
     /// Price of the rest of the current block, behind the current instruction; kept for observers
     /// only.

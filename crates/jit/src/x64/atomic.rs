@@ -31,12 +31,12 @@ pub(super) const DOUBLEWORD: Size = Size {
     store: STORE_64,
 };
 
-/// What an operation of A does.
+/// Template of an operation of A.
 #[derive(Clone, Copy)]
 pub(super) enum Atomic {
     LoadReserved(Size),
     StoreConditional(Size),
-    /// `rcx`, which holds `rs2`, becomes what is stored; `rdx` holds what memory does.
+    /// `rcx`, which holds `rs2`, becomes the value to store; `rdx` holds the value in memory.
     ReadModifyWrite(Size, fn(&mut Assembler)),
 }
 

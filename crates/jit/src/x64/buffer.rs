@@ -1,8 +1,8 @@
 //! Memory for code, never writable and executable at once.
 //!
 //! On Linux it is never writable: code is written through `/proc/self/mem`, as debuggers set
-//! breakpoints. Changing the protection back and forth takes several microseconds, and more while
-//! another thread of the process runs; it is the fallback where the kernel refuses.
+//! breakpoints. Changing the protection twice takes several microseconds, and more while another
+//! thread of the process runs; it is the fallback where the kernel refuses such writes.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -44,8 +44,10 @@ impl Writer {
 // or by code that runs under `&self` and writes nothing of it.
 unsafe impl Send for Buffer {}
 
+/// Size of a page of the host, by which the layout is aligned.
 const PAGE: usize = 4096;
-/// Code is kept in huge pages, to spare the host's TLB, and its protection changes by whole ones.
+/// Code is kept in huge pages, to reduce misses of the host's TLB, and its protection changes by
+/// whole ones.
 const HUGE_PAGE: usize = 2 << 20;
 
 impl Buffer {
@@ -99,7 +101,7 @@ impl Buffer {
         self.code() + self.used
     }
 
-    /// Most bytes of code.
+    /// Maximum size of code in bytes.
     pub fn capacity(&self) -> usize {
         self.size - self.data
     }
@@ -109,7 +111,7 @@ impl Buffer {
         self.used
     }
 
-    /// Forgets the code from `used` on.
+    /// Drops the code from `used` on.
     pub fn truncate(&mut self, used: usize) {
         self.used = used.min(self.used);
     }
@@ -131,9 +133,9 @@ impl Buffer {
         Some(at)
     }
 
-    /// Lets the kernel write `code` at address `at`; `false` if it does not.
+    /// Writes `code` at address `at` by the kernel; `false` if it refuses.
     fn write_by_kernel(&mut self, code: &[u8], at: usize) -> bool {
-        // A forked process has inherited a file that is its parent's memory.
+        // In a forked process, the inherited file is its parent's memory.
         if matches!(&self.writer, Writer::Kernel(owner, _) if *owner != process::id()) {
             self.writer = Writer::new();
         }
@@ -150,7 +152,7 @@ impl Buffer {
         done
     }
 
-    /// Writes `code` at the end of what there is.
+    /// Writes `code` at the end of the present code.
     fn write(&mut self, code: &[u8]) -> io::Result<()> {
         let start = self.used & !(HUGE_PAGE - 1);
         let end = (self.used + code.len()).next_multiple_of(HUGE_PAGE);

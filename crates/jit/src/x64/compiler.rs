@@ -1,5 +1,5 @@
-//! What all parts of the compiler share: the block, the code so far, and where values of guest
-//! registers are.
+//! State shared by all parts of the compiler: the block, the code so far, and the location of guest
+//! registers.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ pub(super) enum Target {
     Code(usize),
 }
 
-/// Code of a block that runs seldom; it is placed behind the hot code of all blocks of a batch.
+/// Rarely executed code of a block; it is placed behind the hot code of all blocks of a batch.
 #[derive(Default)]
 pub(super) struct Cold {
     /// Taken if the limit is reached at the block's start.
@@ -146,7 +146,7 @@ impl BlockCompiler<'_> {
         encode::copy(&mut self.ops, host, from);
     }
 
-    /// Host register to compute the value of guest register `x` in: its own, or `rax`.
+    /// Host register in which to compute the value of guest register `x`: its own, or `rax`.
     pub fn target(&self, x: u8) -> Host {
         match place(x) {
             Place::Host(host) => host,
@@ -154,7 +154,7 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Moves a value computed in `host` to where guest register `x` is.
+    /// Moves a value computed in `host` to the location of guest register `x`.
     pub fn put(&mut self, x: u8, host: Host) {
         match place(x) {
             Place::Host(own) => encode::copy(&mut self.ops, own, host),

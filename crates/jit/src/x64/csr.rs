@@ -3,7 +3,7 @@
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
-use trapless_isa::csr;
+use trapless_isa::csr::{self, status};
 use trapless_isa::inst::{Inst, NO_REG, Op};
 use trapless_isa::port::CsrOp;
 
@@ -13,14 +13,14 @@ use crate::{
     CSR_DONE, CsrPlace, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr, Position,
 };
 
-/// `sstatus.SIE`.
-const SIE: i32 = 1 << 1;
+/// `sstatus.SIE`, as an immediate operand.
+const SIE: i32 = status::SIE as i32;
 /// Fields of `sstatus` about interrupts, which compiled code can change.
-const INTERRUPT_FIELDS: i32 = SIE | 1 << 5 | 1 << 8;
-/// `sstatus.FS`.
-const FS: i32 = 3 << 13;
-/// `sstatus.SUM`.
-const SUM: i32 = 1 << 18;
+const INTERRUPT_FIELDS: i32 = (status::SIE | status::SPIE | status::SPP) as i32;
+/// `sstatus.FS`, likewise.
+const FS: i32 = status::FS as i32;
+/// `sstatus.SUM`, likewise.
+const SUM: i32 = status::SUM as i32;
 
 /// Displacement of `vstimecmp`.
 const VSTIMECMP: i32 = at!(timer.compare) + 8;
@@ -383,8 +383,8 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// Emits a write of `stimecmp`, which is noted if neither the old value nor the new one comes
-    /// due soon; `false` for other accesses.
+    /// Emits a write of `stimecmp`, which is noted if neither the old value nor the new one is due
+    /// soon; `false` for other accesses.
     fn guest_timer(&mut self, inst: &Inst, slow: &Slow) -> bool {
         if !matches!(op(inst), CsrOp::Write(_)) {
             return false;

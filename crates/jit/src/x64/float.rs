@@ -21,7 +21,7 @@ mod rm {
     pub const DYNAMIC: u8 = 7;
 }
 
-/// What an operation of F or D does.
+/// Template of an operation of F or D.
 #[derive(Clone, Copy)]
 pub(super) enum Float {
     Load(Precision),
@@ -64,7 +64,7 @@ pub(super) enum Comparison {
     LessOrEqual,
 }
 
-/// Integers that floating-point numbers are converted to.
+/// Integer types to which floating-point numbers are converted.
 #[derive(Clone, Copy)]
 pub(super) enum Whole {
     Word,
@@ -72,7 +72,7 @@ pub(super) enum Whole {
     UnsignedLong,
 }
 
-/// Integers that are converted to floating-point numbers.
+/// Integer types that are converted to floating-point numbers.
 #[derive(Clone, Copy)]
 pub(super) enum Number {
     Word,
@@ -91,7 +91,7 @@ impl Precision {
 }
 
 impl Float {
-    /// Whether there is code for a rounding mode. Operations without one have 0 there.
+    /// Whether there is code for a rounding mode. Operations without one have 0 in that field.
     fn rounds(self, rounding: u8) -> bool {
         match self {
             Self::ToInteger(..) => matches!(rounding, rm::NEAREST | rm::ZERO | rm::DYNAMIC),
@@ -379,8 +379,8 @@ impl BlockCompiler<'_> {
         );
     }
 
-    /// Emits a conversion to an integer. Values out of range become the least integer, which takes
-    /// the slow path; both architectures raise the invalid flag.
+    /// Emits a conversion to an integer. Values out of range become the smallest integer, which
+    /// takes the slow path; both architectures raise the invalid flag.
     fn float_to_integer(&mut self, inst: &Inst, from: Precision, to: Whole, slow: &Slow) {
         use Precision::{Double, Single};
         let truncate = inst.rm == rm::ZERO;

@@ -1,8 +1,8 @@
 //! Groups: consecutive loads, or stores, with the same base register share one TLB probe, as when
 //! registers are saved and restored.
 //!
-//! The shared probe is taken only if every access would hit in the first way. Such hits leave no
-//! trace, so results are those of single accesses.
+//! The shared probe is taken only if every access would hit in the first way. Such hits have no
+//! side effects, so results are those of single accesses.
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
@@ -15,14 +15,14 @@ use super::regs::{RAX, RCX, RDX};
 use super::template::access_of;
 use crate::{Position, TLB_ENTRIES};
 
-/// Longest range of addresses of a group in bytes.
+/// Maximum range of addresses of a group in bytes.
 const SPAN: i32 = 2048;
 
 /// A run of accesses that can share a probe.
 struct Group {
     len: usize,
     store: bool,
-    /// Least immediate.
+    /// Smallest immediate.
     low: i32,
     /// Bytes from the lowest address accessed to the end of the highest access.
     span: i32,

@@ -1,4 +1,4 @@
-//! Computations of integers: shapes that operations have in common.
+//! Computations of integers: templates that several operations share.
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
@@ -8,8 +8,8 @@ use super::compiler::BlockCompiler;
 use super::encode::{self, ADDRESS, ADDRESS_32, Alu, Assembler, MULTIPLY_32, MULTIPLY_64, Width};
 use super::regs::{Host, Place, RAX, RBX, RCX, RDX, place, x_at};
 
-/// How a result is computed: where the operands are, and what is emitted to compute it. `rax`,
-/// `rcx` and `rdx` are free.
+/// How a result is computed: location of the operands, and the code to emit. `rax`, `rcx` and `rdx`
+/// are free.
 #[derive(Clone, Copy)]
 pub(super) enum Integer {
     /// The immediate.
@@ -49,7 +49,7 @@ pub(super) enum Combine {
     Multiply,
 }
 
-/// What the second operand is.
+/// Kind of the second operand.
 #[derive(Clone, Copy)]
 pub(super) enum Second {
     Register,

@@ -1,4 +1,4 @@
-//! Text of compiled blocks: guest instructions, and the host code made of them.
+//! Text of compiled blocks: guest instructions, and their host code.
 //!
 //! Addresses of the host are shown relative to the batch, or by name, so that the text of a program
 //! is the same in every run.
@@ -19,11 +19,11 @@ use trapless_isa::inst::{Inst, NO_REG};
 use super::regs::BIAS;
 use crate::{CodeListener, Context, Source};
 
-/// Where the code of a block is in its batch, in bytes.
+/// Ranges of a block's code in its batch, in bytes.
 pub(super) struct Parts {
-    /// What runs often.
+    /// Hot code.
     pub hot: Range<usize>,
-    /// What runs seldom.
+    /// Cold code.
     pub cold: Range<usize>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Batch<'a> {
     pub start: u64,
 }
 
-/// Writes what is compiled.
+/// Writes the text of compiled blocks.
 pub(super) struct Listing {
     out: CodeListener,
     /// Physical address of page 0 of the guest.
@@ -65,12 +65,12 @@ impl Listing {
         self.names.insert(address, name.into());
     }
 
-    /// Code at `from` and behind it is gone.
+    /// Drops names of code from `from` on.
     pub fn forget_from(&mut self, from: u64) {
         self.names.split_off(&from);
     }
 
-    /// How a block is named.
+    /// Name of a block.
     fn block(&self, source: &Source<'_>) -> String {
         match source.crossing {
             Some(bits) => format!("crossing {bits:08x}"),
@@ -148,7 +148,7 @@ impl Listing {
     }
 }
 
-/// What addresses of the host are called.
+/// Names of host addresses.
 struct Symbols {
     /// Targets of jumps and calls outside the batch, and blocks.
     names: BTreeMap<u64, String>,
@@ -184,7 +184,7 @@ impl SymbolResolver for Symbols {
     }
 }
 
-/// Name of what is at a displacement from the base register.
+/// Name of the field at a displacement from the base register.
 fn field(displacement: u64) -> Option<String> {
     let offset = displacement.wrapping_add(BIAS as u64) as usize;
     let register = |start: usize, count: usize| {
@@ -203,8 +203,8 @@ fn field(displacement: u64) -> Option<String> {
 
 macro_rules! fields {
     ($($($field:ident).+,)*) => {
-        /// Names of other fields of [`Context`] that code uses, by offset; one that is not here is
-        /// shown as a number.
+        /// Names of other fields of [`Context`] that code uses, by offset; others are shown as
+        /// numbers.
         const FIELDS: &[(usize, &str)] = &[
             $((offset_of!(Context, $($field).+), stringify!($($field).+)),)*
         ];

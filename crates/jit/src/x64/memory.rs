@@ -50,8 +50,8 @@ impl BlockCompiler<'_> {
         self.end_probe(slow);
     }
 
-    /// Moves between a register and host memory at `rax + at`. What is loaded to a register without
-    /// a host register passes `scratch`; changes `rdx`.
+    /// Moves between a register and host memory at `rax + at`. A value loaded to a guest register
+    /// without a host register passes through `scratch`; changes `rdx`.
     pub fn transfer(&mut self, inst: &Inst, access: Access, at: i32, scratch: Host) {
         if access.store {
             let value = self.value(inst.rs2, RDX);
@@ -140,7 +140,7 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Ends an instruction with a slow path: both paths meet here.
+    /// Ends an instruction with a slow path: both paths join here.
     pub fn end_probe(&mut self, slow: Slow) {
         dynasm!(self.ops; .arch x64; =>slow.back);
         self.cold.slow.push(slow);

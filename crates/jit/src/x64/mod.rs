@@ -33,11 +33,11 @@ use encode::Assembler;
 use listing::{Batch, Listing, Parts};
 use trampolines::Trampolines;
 
-/// Most patchable jumps; when they are used up, all code is dropped.
+/// Maximum number of patchable jumps; when they are used up, all code is dropped.
 const SITES: usize = 1 << 19;
-/// Least bytes of code: the trampolines and some blocks.
+/// Minimum size of code in bytes: the trampolines and some blocks.
 const LEAST_CODE: usize = 16 << 10;
-/// Most bytes of code: every jump reaches all of it with a 32-bit displacement.
+/// Maximum size of code in bytes: every jump reaches all of it with a 32-bit displacement.
 const MOST_CODE: usize = 1 << 30;
 
 /// Compiled code of a machine.
@@ -78,8 +78,8 @@ impl Jit {
         })
     }
 
-    /// Compiles blocks, and links those of the same page to each other and to what is `known`.
-    /// `None`: no room is left; [`reset`](Self::reset) frees all.
+    /// Compiles blocks, and links those of the same page to each other and to `known` code. `None`:
+    /// no room is left; [`reset`](Self::reset) frees all.
     pub fn compile(&mut self, sources: &[Source<'_>], known: Known<'_>) -> Option<Vec<Code>> {
         if self.sites as usize + 2 * sources.len() > SITES {
             return None;
@@ -140,9 +140,9 @@ impl Jit {
         parts.into_iter().map(code).collect()
     }
 
-    /// Lets `listener` have the text of each block compiled from now on: the guest's instructions,
-    /// at addresses that count from `base` for page 0, and the host's code, without anything that
-    /// differs from run to run.
+    /// Passes the text of each block compiled from now on to `listener`: the guest's instructions,
+    /// at addresses that count from `base` for page 0, and the host's code, without parts that
+    /// differ between runs.
     pub fn list(&mut self, listener: CodeListener, base: u64) {
         let slots = self.buffer.data() as u64;
         let mut listing = Listing::new(listener, base, slots..slots + 8 * SITES as u64);
@@ -152,13 +152,13 @@ impl Jit {
         self.listing = Some(listing);
     }
 
-    /// Lets the jump `site` go to `code` from now on. The block it belongs to and the target must
-    /// be in the same page.
+    /// Links the jump `site` to `code`. The block it belongs to and the target must be in the same
+    /// page.
     pub fn link(&mut self, site: Site, code: Code) {
         self.set(site.0, code.address());
     }
 
-    /// Address that [`offset`](Self::offset) counts from.
+    /// Base address of [`offset`](Self::offset).
     #[must_use]
     pub fn base(&self) -> u64 {
         self.buffer.code() as u64
@@ -177,7 +177,7 @@ impl Jit {
         (offset != 0).then_some(Code(address))
     }
 
-    /// Forgets all code. Nothing that [`compile`](Self::compile) gave out may be used afterwards.
+    /// Drops all code. Results of [`compile`](Self::compile) must not be used afterwards.
     pub fn reset(&mut self) {
         self.sites = 0;
         self.buffer.truncate(self.trampolines_size);
@@ -193,7 +193,7 @@ impl Jit {
         self.buffer.used()
     }
 
-    /// Most bytes of code.
+    /// Maximum size of code in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.buffer.capacity()
@@ -210,16 +210,16 @@ impl Jit {
     /// compiled.
     ///
     /// # Safety
-    /// `context` must be valid for reads and writes, together with what it is the first field of as
-    /// far as [`CsrPlace::Host`](crate::CsrPlace::Host) names places in it. Its pointers must be
-    /// those that its fields describe, valid for writes; TLB entries must lead to memory that may
-    /// be read and written and to tables of code, and `code` and the tables' code must come from
-    /// this compiler since its last reset.
+    /// `context` must be valid for reads and writes, together with the structure of which it is the
+    /// first field as far as [`CsrPlace::Host`](crate::CsrPlace::Host) refers to it. Its pointers
+    /// must be those that its fields describe, valid for writes; TLB entries must lead to memory
+    /// that may be read and written and to tables of code, and `code` and the tables' code must
+    /// come from this compiler since its last reset.
     pub unsafe fn enter(&self, context: *mut Context, code: Code) -> Exit {
         // SAFETY: `enter` is a function of this type at the start of the buffer.
         let enter: unsafe extern "C" fn(*mut Context, u64) -> u64 =
             unsafe { std::mem::transmute(self.trampolines.enter as *const u8) };
-        // SAFETY: the caller's promises are those of compiled code.
+        // SAFETY: the caller guarantees what compiled code requires.
         let site = unsafe { enter(context, code.address()) };
         match u32::try_from(site) {
             Ok(site) => Exit::Jump(Site(site)),

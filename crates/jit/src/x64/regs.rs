@@ -9,6 +9,9 @@
 //! | `r13` | address of the page that the program counter is in |
 //! | `r14` | retired instructions |
 //! | `r15` | virtual time in cycles |
+//!
+//! The host's divisions and wide multiplications use `rax` and `rdx` implicitly, so these are
+//! scratch registers.
 
 use std::mem::offset_of;
 
@@ -58,7 +61,7 @@ pub(super) enum Place {
     Memory(u8),
 }
 
-/// Where guest register `x` (0..=32) is.
+/// Location of guest register `x` (0..=32).
 pub(super) fn place(x: u8) -> Place {
     if x == 0 {
         return Place::Zero;

@@ -9,7 +9,7 @@ use super::encode::{Alu, Assembler, Width};
 use super::integer::{Part, Sign, operand};
 use super::regs::{Host, RAX, RCX};
 
-/// How a result is computed in `rax`: what is there, and what is emitted to change it. `rcx` and
+/// How a result is computed in `rax`: its initial content, and the code that changes it. `rcx` and
 /// `rdx` are free.
 #[derive(Clone, Copy)]
 pub(super) enum Scratch {

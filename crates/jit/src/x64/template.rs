@@ -1,7 +1,7 @@
-//! The table of templates: what each operation is compiled to.
+//! The table of templates: the code of each operation.
 //!
-//! The match has no `_`: a new operation must say what it is compiled to, if only that the
-//! interpreter executes it.
+//! The match has no `_`, so a new operation must have an entry, even if the interpreter executes
+//! it.
 
 use dynasm::dynasm;
 use dynasmrt::DynasmApi;
@@ -21,10 +21,10 @@ use super::integer::{Combine, Part, Second, Sign};
 use super::memory::Access;
 use super::scratch::Scratch::{self, *};
 
-/// What is emitted for an operation.
+/// Code of an operation.
 #[derive(Clone, Copy)]
 pub(super) enum Template {
-    /// Nothing: it orders what is in order already, or it is a hint.
+    /// None: an ordering that always holds, or a hint.
     Nothing,
     /// A computation of integers.
     Integer(Integer),

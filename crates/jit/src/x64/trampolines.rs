@@ -25,7 +25,7 @@ pub(super) struct Trampolines {
     pub second_way: u64,
     /// Jumps to the code for the program counter in `r13`, or leaves.
     pub lookup: u64,
-    /// Where unlinked jumps go, with [`unlinked`] in `eax`.
+    /// Target of unlinked jumps, with [`unlinked`] in `eax`.
     pub unlinked: u64,
     /// Jumped to with the block in `ecx` and the position in `eax`: executes the block's last
     /// instruction, then the next block.
@@ -46,14 +46,14 @@ pub(super) struct Trampolines {
     pub csr: u64,
 }
 
-/// What `enter` returns for [`Exit::Crossing`](crate::Exit::Crossing); -1 is
+/// Return value of `enter` for [`Exit::Crossing`](crate::Exit::Crossing); -1 is
 /// [`Exit::Unknown`](crate::Exit::Unknown).
 pub(super) const CROSSING: i64 = -2;
 
 /// Callee-saved registers of the host's calling convention.
 const SAVED: [Host; 6] = [RBX, Host(5), Host(12), R13, R14, R15];
 
-/// What stands at offset 0, which tables hold where no code is known: the offset in the page is in
+/// Code at offset 0, which tables contain where no code is known: the offset in the page is in
 /// `rdx`.
 fn no_code(ops: &mut Assembler) {
     dynasm!(ops; .arch x64; add r13, rdx; mov rax, -1);
@@ -100,7 +100,8 @@ fn fetch(ops: &mut Assembler) {
 
 /// [`Trampolines::second_way`].
 fn look_in_second_way(ops: &mut Assembler, leave: usize) {
-    // Ways stay: their order decides what is replaced, and the interpreter leaves it, too.
+    // The ways are not exchanged: their order determines replacement, and the interpreter does not
+    // change it either.
     dynasm!(ops
         ; .arch x64
         ; cmp [rdx + WAY], rax
@@ -162,7 +163,7 @@ fn spill(ops: &mut Assembler) {
     );
 }
 
-/// Reloads them after the hart may have changed anything.
+/// Reloads registers after the hart may have changed them.
 fn reload(ops: &mut Assembler) {
     for (guest, host) in PINNED {
         dynasm!(ops; .arch x64; mov Rq(host), [rbx + x_at(guest)]);
@@ -306,7 +307,7 @@ fn slow_probe(ops: &mut Assembler, probe: Probe) {
         ; or rdx, MARK as i32
         ; cmp [rbp + rcx + tag], rdx
         ; jne >no
-        // Behind the last byte of the window, or before the first?
+        // Hit after the last byte of the window, or before the first.
         ; mov edx, eax
         ; and edx, 4095
         ; cmp dx, [rbp + rcx + WINDOW + 2]

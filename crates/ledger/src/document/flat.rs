@@ -1,4 +1,4 @@
-//! All figures of a section in one list: for tables, and for whoever compares many runs.
+//! All figures of a section in one list: for tables, and for comparing many runs.
 
 use std::sync::OnceLock;
 
@@ -10,9 +10,9 @@ use super::{Section, schema_json};
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
     /// Names from the section to the number, joined by dots: `exits.timer_set.firmware_traps`,
-    /// `harts.0.cycles.VS`. An element of a list is named by what tells it from the others.
+    /// `harts.0.cycles.VS`. An element of a list is named by its identifying fields.
     pub name: String,
-    /// What it counts, in the plural, where that is known ([`Unit::name`](crate::counters::Unit)).
+    /// Its unit in the plural, if known ([`Unit::name`](crate::counters::Unit)).
     pub unit: Option<String>,
     /// The number.
     pub value: f64,
@@ -40,7 +40,7 @@ impl Section {
     }
 }
 
-/// What is looked up in the schema on the way.
+/// Traversal with lookups in the schema.
 struct Walk<'s> {
     root: &'s Value,
 }
@@ -86,7 +86,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// What a `$ref` of the schema names.
+    /// The definition that a `$ref` of the schema names.
     fn resolved(&self, schema: &'s Value) -> Option<&'s Value> {
         match schema["$ref"].as_str() {
             Some(path) => self.root.pointer(path.strip_prefix('#')?),
@@ -102,9 +102,9 @@ fn member<'s>(schema: &'s Value, key: &str) -> Option<&'s Value> {
     property.or_else(|| schema.get("additionalProperties"))
 }
 
-/// An element of a list: what tells it from the others, as a name, and the rest.
+/// An element of a list: its identifying fields as a name, and the rest.
 fn keyed(map: &Map<String, Value>) -> (String, Value) {
-    // The name of a cause says what its number says.
+    // The name of a cause is redundant with its number.
     const KEYS: [&str; 6] = ["hart", "from", "to", "cause", "mode", "number"];
     const NO_FIGURES: [&str; 4] = ["interrupt", "code", "pid", "process"];
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), Into::into);

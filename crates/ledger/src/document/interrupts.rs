@@ -1,4 +1,4 @@
-//! Counts of guest interrupts, and of what controller and host do for them.
+//! Counts of guest interrupts, and of the work of controller and host for them.
 
 use std::collections::BTreeMap;
 
@@ -37,9 +37,9 @@ counters! {
     pub struct InterruptClass, counted as InterruptCounts {
         /// Timer: deadlines programmed. IPI: vCPUs named by sends. Device: interrupts made pending.
         sent: u64 as Interrupts = "sent" shown Always,
-        /// Arrivals by what the vCPU was doing.
+        /// Arrivals by the state of the vCPU.
         arrived: BTreeMap<State, u64>,
-        /// Arrivals at vCPUs that are scheduled off by how they were left, where slots tell.
+        /// Arrivals at vCPUs that are scheduled off, by their state in slots if known.
         left: BTreeMap<Left, LeftArrivals>,
         /// Sent while the same one was pending already.
         coalesced: u64 as Interrupts = "  pending already",
@@ -57,7 +57,7 @@ counters! {
         syscalls: u64 as Calls = "system calls" shown Always,
         /// VS-level interrupts that the host took at V=0.
         host_interrupts: u64 as Interrupts = "taken by the host at V=0",
-        /// Device: reads of the claim register, those that found nothing included.
+        /// Device: reads of the claim register, including those that found nothing.
         claims: u64 as Accesses = "claims",
         /// Device: those that found nothing, where that can be seen (claims without a trap).
         empty_claims: u64 as Accesses = "  known to be empty",
@@ -73,7 +73,7 @@ counters! {
         acknowledgements: u64 as Exits = "device register exits (not above)",
         /// Words of memory that the interrupt controller read and wrote.
         memory_words: u64 as Words = "memory words of the controller",
-        /// From sent to the trap in the guest, by what the vCPU was doing at the arrival.
+        /// From sent to the trap in the guest, by the state of the vCPU at the arrival.
         latency: BTreeMap<State, Latency>,
     }
 }
@@ -85,7 +85,7 @@ impl InterruptClass {
     }
 }
 
-/// Arrivals at vCPUs that were left in one way.
+/// Arrivals at vCPUs that are scheduled off in one state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LeftArrivals {
@@ -101,9 +101,9 @@ counters! {
     pub struct Notifications, counted as NotificationCounts {
         /// By kind.
         kinds: BTreeMap<NotificationKind, NotificationQueue>,
-        /// Posts for a vCPU on no hart that told nobody: one was outstanding, or the state wants
-        /// none.
-        silent: u64 as Notifications = "nobody told (one outstanding, or no need)",
+        /// Posts for a vCPU on no hart without a notification: one was outstanding, or the state
+        /// wants none.
+        silent: u64 as Notifications = "no notification (one outstanding, or no need)",
         /// Notifications dropped because a queue was full.
         overflows: u64 as Notifications = "dropped: queue full",
         /// Exits that notification interrupts caused.
@@ -144,8 +144,8 @@ counters! {
         doorbell: u64 as Events = "stores to doorbells",
         /// Posted by the host.
         host: u64 as Events = "posted by the host",
-        /// Those of the above that were posted already, so that nobody was told again.
-        merged: u64 as Events = "  posted already: nobody is told again",
+        /// Those of the above that were posted already, so that there was no further notification.
+        merged: u64 as Events = "  posted already: no further notification",
         /// Put into the queue of a hart.
         queued: u64 as Events = "put into the queue of a hart",
         /// Taken from a queue by the host.
@@ -165,7 +165,7 @@ counters! {
 }
 
 counters! {
-    /// What the host does with the slots of harts.
+    /// Uses of the slots of harts by the host.
     pub struct Slots, counted as SlotCounts {
         /// A slot became valid.
         attached: u64 as Moves = "vCPUs loaded",
@@ -187,15 +187,15 @@ counters! {
         merged: u64 as Messages = "  pending already",
         /// Those that reached guest interrupt files.
         guest_messages: u64 as Messages = "  to guest interrupt files",
-        /// Messages that nothing took.
-        lost: u64 as Messages = "messages that nothing took",
+        /// Messages that reached no interrupt file.
+        lost: u64 as Messages = "messages to no interrupt file",
         /// Times that a wire of PCI devices went high.
         intx: u64 as Interrupts = "INTx wires driven high",
     }
 }
 
 counters! {
-    /// What happened to guest interrupt files (AIA).
+    /// Uses of guest interrupt files (AIA).
     #[derive(Copy)]
     #[serde(default)]
     pub struct GuestFiles, counted as GuestFileCounts {
@@ -203,7 +203,7 @@ counters! {
         assigned: u64 as Moves = "vCPUs given a file",
         /// A vCPU was entered with another file than before, on another hart.
         moved: u64 as Moves = "vCPUs moved to the file of another hart",
-        /// A vCPU was entered without the file that it had before: there was none left.
+        /// A vCPU was entered without the file that it had before, because none was free.
         evicted: u64 as Moves = "vCPUs that lost their file",
         /// Messages that guests stored, without an exit.
         direct_messages: u64 as Messages = "messages stored by guests without an exit",

@@ -39,7 +39,8 @@ pub(crate) use section::{
 };
 pub use table::counters_markdown;
 
-/// Name and version of the format. The number grows when a reader of the old one would be misled.
+/// Name and version of the format. The number is increased when a reader of the old format would be
+/// misled.
 pub const SCHEMA: &str = "trapless-ledger/2";
 
 /// Version without `interrupts`, `notifications`, `slots` and `host_ipis`; it is read as well.
@@ -53,7 +54,7 @@ pub struct LedgerFile {
     /// [`SCHEMA`], or [`SCHEMA_1`] in an old file.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
-    /// What ran, as told by the caller.
+    /// What ran, as given by the caller.
     pub run: RunInfo,
     /// The whole run.
     pub total: Section,
@@ -91,7 +92,7 @@ impl LedgerFile {
     /// Writes the JSON text to `path`.
     ///
     /// # Errors
-    /// What the file system reports.
+    /// Those of the file system.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         std::fs::write(path, self.to_json())
     }
@@ -99,7 +100,8 @@ impl LedgerFile {
     /// Reads a ledger back.
     ///
     /// # Errors
-    /// A sentence that names the file: not readable, not JSON of this shape, or another version.
+    /// If the file is not readable, not JSON of this form, or of another version; the message names
+    /// it.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let name = path.display();
         let text = std::fs::read_to_string(path)
@@ -110,7 +112,7 @@ impl LedgerFile {
     /// Parses a ledger.
     ///
     /// # Errors
-    /// A sentence: not JSON of this shape, or another version.
+    /// If it is not JSON of this form, or of another version.
     pub fn from_json(text: &str) -> Result<Self, ReadError> {
         #[derive(Deserialize)]
         struct Head {
@@ -166,8 +168,8 @@ pub struct HostInfo {
     /// Guest instructions per second of wall-clock time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_second: Option<f64>,
-    /// Virtual time in cycles at which it went on from a checkpoint, if it did: the other figures
-    /// are of what came after that.
+    /// Virtual time in cycles at which it was resumed from a checkpoint, if it was: the other
+    /// figures cover only the time after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_at: Option<u64>,
     /// When the run began (UTC, RFC 3339).
@@ -186,7 +188,7 @@ pub struct Phase {
     pub name: String,
     /// Virtual time of its first mark.
     pub from: u64,
-    /// What happened in it.
+    /// Its counts.
     pub totals: Section,
 }
 
@@ -202,7 +204,7 @@ pub struct VcpuInfo {
     /// Interrupt domain of its VM, if the controller delivers by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<u16>,
-    /// Hart number in its VM, if it could be told.
+    /// Hart number in its VM, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vhart: Option<u64>,
     /// Entries into it.

@@ -13,7 +13,7 @@ pub struct RunInfo {
     pub machine: String,
     /// Workload, for instance `timer`.
     pub workload: String,
-    /// What the workload did, to normalise counts by.
+    /// Work of the workload, by which counts are normalised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
     /// Virtual clock.
@@ -30,7 +30,7 @@ pub struct RunInfo {
     /// Revision of this program's source, with `-dirty` if it was changed.
     #[serde(default)]
     pub git_revision: String,
-    /// What the workload itself printed as its result.
+    /// Results that the workload printed.
     #[serde(default)]
     pub measurements: Vec<Measurement>,
     /// Counters of the machine that the ledger does not keep, for instance retired instructions.
@@ -44,7 +44,7 @@ pub struct RunInfo {
 pub struct Work {
     /// Unit in the plural, for instance `wake-ups`.
     pub unit: String,
-    /// How many.
+    /// Amount.
     pub count: u64,
 }
 
@@ -74,7 +74,7 @@ impl Default for Clock {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Cost {
-    /// What it prices.
+    /// Kind of work.
     pub name: String,
     /// Cycles.
     pub cycles: u64,

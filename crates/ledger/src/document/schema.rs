@@ -1,4 +1,4 @@
-//! The JSON Schema of the form, derived from its types.
+//! The JSON Schema of ledgers, derived from the types.
 
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
@@ -17,8 +17,8 @@ pub fn schema_json() -> String {
     format!("{:#}\n", schema.to_value())
 }
 
-/// Says what is written, where types say what is read as well: a value that is missing is left out,
-/// never `null`, and no value has a default.
+/// Restricts the schema to what is written, while the types also describe what is read: a missing
+/// value is left out, never `null`, and no value has a default.
 #[derive(Clone, Debug)]
 struct AsWritten;
 

@@ -31,9 +31,9 @@ counters! {
         redirected: BTreeMap<ReasonKey, Redirected>,
         /// M-mode traps.
         firmware: Firmware,
-        /// Reason chains: what exits set off until the guest ran again, and how often.
+        /// Reason chains: traps from an exit until the guest ran again, and how often.
         chains: BTreeMap<String, u64>,
-        /// Interrupts as the guest sees them.
+        /// Interrupts from the guest's view.
         guest_interrupts: GuestInterrupts,
         /// Interrupts by class.
         #[serde(default)]
@@ -44,7 +44,7 @@ counters! {
         /// Events and doorbells (Xvei), if there are any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         events: Option<Events>,
-        /// What the host does with slots.
+        /// Uses of slots by the host.
         #[serde(default)]
         slots: Slots,
         /// Software interrupts that the host sent to its harts without firmware.
@@ -56,8 +56,8 @@ counters! {
         /// Interrupts of PCI devices, if there are any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pci: Option<Pci>,
-        /// Latencies by what they measure: `guest_timer`, `guest_ipi`, `guest_device`,
-        /// `guest_external`, `raised.IRQ`.
+        /// Latencies by name: `guest_timer`, `guest_ipi`, `guest_device`, `guest_external`,
+        /// `raised.IRQ`.
         #[schemars(extend("propertyNames" = { "pattern": LATENCIES }))]
         latency: BTreeMap<String, Latency>,
         /// Traps by kind.
@@ -66,11 +66,11 @@ counters! {
         returns: Vec<ReturnCount>,
         /// Time and entries by hart.
         harts: Vec<HartInfo>,
-        /// Times that a hart went on with another thread of the host.
+        /// Times that a hart switched to another thread of the host.
         #[serde(default)]
         context_switches: u64 as Switches shown Elsewhere,
         /// Threads of the host that ran, in order of appearance; none in ledgers of older versions.
-        /// Their cycles add up to those of the harts.
+        /// The sum of their cycles is that of the harts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         threads: Vec<Thread>,
         /// Accesses to the machine's own devices, by device.
@@ -98,7 +98,7 @@ impl Section {
 }
 
 counters! {
-    /// Exits of one reason with what they set off until the guest ran again.
+    /// Exits of one reason with the traps and time that they caused until the guest ran again.
     pub struct Exit, counted as ExitCounts {
         /// Exits.
         exits: u64 as Exits shown Elsewhere,
@@ -139,8 +139,8 @@ counters! {
     pub struct Redirected, counted as RedirectedCounts {
         /// Traps from V=1 to U-mode.
         accesses: u64 as Accesses,
-        /// Those that the handler left to the host, or for which it asked the host: these are exits
-        /// as well.
+        /// Those that the handler left to the host, or for which it called the host: these are also
+        /// exits.
         left: u64 as Exits,
         /// Cycles in the handler.
         cycles: u64 as Cycles,
@@ -232,10 +232,10 @@ counters! {
 counters! {
     /// A thread of the host: of the machine's own kernel, not of a guest's.
     pub struct Thread, counted as ThreadCounts {
-        /// Number in this ledger, in order of appearance. 0 is what ran before there was a thread,
-        /// 1 are handlers of user contexts that interrupted a guest.
+        /// Number in this ledger, in order of appearance. 0 stands for the time before there was a
+        /// thread, 1 for handlers of user contexts that interrupted a guest.
         number: u64,
-        /// What the kernel called it last, if that could be read.
+        /// Its last name in the kernel, if that could be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
         /// Its number in the kernel, if that could be read.
@@ -244,9 +244,9 @@ counters! {
         /// Number of its process.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         process: Option<u32>,
-        /// Times that a hart went on with it.
+        /// Times that a hart switched to it.
         switches: u64 as Switches,
-        /// Cycles by mode, and `idle`, of modes in which there are any. In `VU` and `VS` it ran a
+        /// Cycles by mode, and `idle`, without modes that have none. In `VU` and `VS` it ran a
         /// guest.
         cycles: PerMode<u64>,
     }

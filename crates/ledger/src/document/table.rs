@@ -1,4 +1,4 @@
-//! All counters of the JSON form as a table for people, as in `docs/counters.md`.
+//! All counters of the JSON form as the Markdown tables of `docs/counters.md`.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::counters::Counter;
 
-/// The page, out of the declarations.
+/// The page, from the declarations.
 pub fn counters_markdown() -> String {
     let mut page = String::from(HEAD);
     let mut part = |name: &str, rows: String| {

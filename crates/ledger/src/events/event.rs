@@ -1,4 +1,4 @@
-//! What the machine tells the ledger. Times are virtual time in cycles.
+//! Events that the machine reports to the ledger. Times are virtual time in cycles.
 //!
 //! The declarations are the event stream's format, too (`docs/ledger.md`, section "Event stream"):
 //! names and fields of events in streams, logs, traces and Python are those that serde writes.
@@ -13,8 +13,8 @@ use crate::events::hex;
 
 /// Identity of the guest context a hart runs, as hardware sees it.
 ///
-/// KVM keeps the vCPU's address in HS-mode's `sscratch` while V=1, which tells the vCPUs of one
-/// VMID apart without help from the host.
+/// KVM keeps the vCPU's address in HS-mode's `sscratch` while V=1, which distinguishes the vCPUs of
+/// one VMID without help from the host.
 #[derive(
     Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize,
 )]
@@ -83,7 +83,7 @@ pub struct Return {
     /// Address where execution continues.
     #[serde(with = "hex")]
     pub pc: u64,
-    /// Instructions that the hart has retired, this return not; 0 if not known.
+    /// Instructions that the hart has retired, without this return; 0 if not known.
     #[serde(with = "hex", default)]
     pub instret: u64,
     /// From HS-mode to V=1: HS-mode has not enabled its interrupts since it left V=1.
@@ -153,10 +153,10 @@ pub struct DeviceAccess {
     pub write: bool,
 }
 
-/// A hart goes on with another thread of the host's kernel.
+/// A hart switches to another thread of the host's kernel.
 ///
-/// A thread is told by the address of its `task_struct`, which Linux keeps in `tp` in HS-mode and
-/// in `sscratch` while a program runs. Guests have threads of their own, which no event tells of.
+/// A thread is identified by the address of its `task_struct`, which Linux keeps in `tp` in HS-mode
+/// and in `sscratch` while a program runs. There are no events for threads of guests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Switch {
     /// Time of the switch.
@@ -256,11 +256,11 @@ impl Trap {
     }
 }
 
-/// Declares the kinds of events: [`Event`], and what is known of all of them. Each is a struct with
-/// the fields `time` and `hart`.
+/// Declares the kinds of events: [`Event`], and methods for properties that all of them have. Each
+/// is a struct with the fields `time` and `hart`.
 macro_rules! events {
     ($($(#[doc = $doc:literal])* $variant:ident($struct:ident) = $name:literal,)*) => {
-        /// Everything a run can report.
+        /// An event of a run.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
         #[serde(tag = "event")]
         pub enum Event {
@@ -335,7 +335,7 @@ pub trait Sink {
     /// Called once for each event, in execution order.
     fn record(&mut self, _event: &Event) {}
 
-    /// Whether [`timer_sets`](Self::timer_sets) may stand for single [`TimerSet`]s.
+    /// Whether [`timer_sets`](Self::timer_sets) may replace single [`TimerSet`]s.
     fn sums_timer_sets(&self) -> bool {
         false
     }

@@ -20,7 +20,7 @@ pub enum Field {
     Flag(bool),
     /// A name.
     Name(String),
-    /// There is none.
+    /// No value.
     Nothing,
     /// Several values.
     List(Vec<Field>),
@@ -50,12 +50,12 @@ pub fn text(fields: &[(String, Field)]) -> String {
     fields.iter().map(one).collect()
 }
 
-/// All of an event: `event` ([`Event::name`]), `time`, `hart`, and what its kind has beside them.
+/// All fields of an event: `event` ([`Event::name`]), `time`, `hart`, and those of its kind.
 pub fn all(event: &Event) -> Fields {
     members(event)
 }
 
-/// What an event has beside its kind, its time and its hart.
+/// Fields of an event besides its kind, its time and its hart.
 pub fn of(event: &Event) -> Fields {
     let mut fields = all(event);
     fields.retain(|(name, _)| !matches!(name.as_str(), "event" | "time" | "hart"));
@@ -69,7 +69,7 @@ pub fn of_step(kind: &StepKind) -> (String, Fields) {
     (name.to_string(), fields)
 }
 
-/// What is serialised: an object, so that the answer has its members.
+/// Members of the serialised form, which is an object.
 fn members(object: &impl Serialize) -> Fields {
     let text = serde_json::to_string(object).unwrap_or_default();
     match serde_json::from_str(&text) {

@@ -24,10 +24,10 @@ pub fn serialize<N: Copy + Into<u64>, S: Serializer>(n: &N, to: S) -> Result<S::
     }
 }
 
-/// The same back; a number is taken as well.
+/// Deserialises the same; also accepts a number.
 ///
 /// # Errors
-/// It is neither, or too large for its field.
+/// If it is neither, or too large for its field.
 pub fn deserialize<'de, N: TryFrom<u64>, D: Deserializer<'de>>(from: D) -> Result<N, D::Error> {
     let number = if from.is_human_readable() {
         from.deserialize_any(Number)?
@@ -52,7 +52,7 @@ impl Visitor<'_> for Number {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
-        value(text).ok_or_else(|| E::custom(format!("{text:?} is no number in hexadecimal")))
+        value(text).ok_or_else(|| E::custom(format!("{text:?} is not a hexadecimal number")))
     }
 }
 
@@ -74,7 +74,7 @@ pub mod list {
     /// As [`hex::deserialize`](super::deserialize).
     ///
     /// # Errors
-    /// One is no number, or there are not four.
+    /// If one is not a number, or there are not four.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u64; 4], D::Error> {
         let list = <[One; 4]>::deserialize(from)?;
         Ok(list.map(|One(n)| n))

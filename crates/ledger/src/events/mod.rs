@@ -1,4 +1,4 @@
-//! What the machine tells, as it goes in, into a file, and back out of one.
+//! Events of the machine: types, sinks, and streams in files.
 
 pub mod event;
 pub mod fields;

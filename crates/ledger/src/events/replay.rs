@@ -6,11 +6,11 @@ use serde_json::Value;
 use crate::events::event::Event;
 use crate::events::stream::STREAM_SCHEMA;
 
-/// Reads one line of a stream that [`EventStream`](crate::EventStream) wrote. The head and the note
-/// that the limit was reached are no events.
+/// Reads one line of a stream that [`EventStream`](crate::EventStream) wrote. Returns `None` for
+/// the head and for the note that the limit was reached.
 ///
 /// # Errors
-/// A sentence: the line is not JSON, of another version, or lacks a field of its kind.
+/// If the line is not JSON, of another version, or lacks a field of its kind.
 pub fn parse(line: &str) -> Result<Option<Event>, String> {
     let value: Value = serde_json::from_str(line).map_err(|e| format!("not an event: {e}"))?;
     if let Some(schema) = value.get("schema") {

@@ -1,4 +1,4 @@
-//! Sinks made of sinks.
+//! Combinations of sinks.
 
 use crate::events::event::{Event, Sink, TimerSets};
 

@@ -18,7 +18,7 @@ pub const STREAM_SCHEMA: &str = "trapless-events/2";
 pub struct EventStream<W: Write> {
     out: W,
     failed: Option<io::Error>,
-    /// Events still to be written; the stream says where it stopped.
+    /// Remaining number of events; the stream notes where it stopped.
     left: u64,
 }
 
@@ -41,7 +41,7 @@ impl<W: Write> EventStream<W> {
         }
     }
 
-    /// Flushes and gives the writer back.
+    /// Flushes and returns the writer.
     ///
     /// # Errors
     /// The first write that failed.

@@ -1,4 +1,4 @@
-//! Rules by which traps become exits with a reason, and what follows is charged to them.
+//! Rules by which traps become exits with a reason, and later traps are charged to them.
 //!
 //! `docs/ledger.md`, sections "Reasons of exits" and "What is charged to an exit", states them;
 //! `tests/attribution.rs` tests each.
@@ -56,7 +56,7 @@ impl Ledger {
         }
     }
 
-    /// Opens the exit on `trap.hart` that `why` explains. They differ if firmware passed on a trap
+    /// Opens the exit on `trap.hart` that `why` explains. They differ if firmware redirected a trap
     /// that it took from the guest.
     pub(crate) fn open_exit(&mut self, trap: &Trap, why: &Trap, direct: Option<&Direct>) {
         let index = self.vcpu_of(trap.hart, why.guest);
@@ -98,12 +98,12 @@ impl Ledger {
             charged,
         };
         if let Some(old) = self.harts[trap.hart].exit.replace(opened) {
-            // Only if entries were not reported; the sums hold all the same.
+            // Only if entries were not reported; the sums are still right.
             totals.count_chain(self.chains.number(old.reason, &old.steps));
         }
     }
 
-    /// Books what an SBI call of the guest says about its timer and its IPIs.
+    /// Records the effects of an SBI call of the guest on its timer and its IPIs.
     fn note_sbi(&mut self, t: &Trap, vcpu: usize, reason: Reason) {
         let totals = &mut self.phases[self.current].totals;
         let [a0, _, _, extension] = t.args;
@@ -195,7 +195,7 @@ impl Ledger {
         let has_slot = self.harts[t.hart].slot.is_some();
         let vcpu = self.vcpus.get_mut(index);
         let totals = &mut self.phases[self.current].totals;
-        // The line of a slot also falls without the guest: what it rose for may have been claimed.
+        // The line of a slot also falls without the guest, when its source has been claimed.
         let withdrawn = has_slot && code != interrupt::VSTI;
         if let Some(raised) = vcpu.raised.get_mut(code as usize) {
             let raised = std::mem::replace(raised, NEVER);
@@ -280,7 +280,7 @@ impl Ledger {
             }
         } else if direct_active && r.from == Mode::M && r.to.privilege() != Priv::M {
             if let Some(d) = state.direct.take() {
-                // Firmware hands the guest's trap to HS-mode: an exit with a detour.
+                // Firmware redirects the guest's trap to HS-mode: an exit by way of M-mode.
                 let seen = Trap {
                     time: r.time,
                     hart: r.hart,
@@ -308,7 +308,7 @@ impl Ledger {
         }
         let vcpu = self.vcpus.get_mut(index);
         vcpu.entries += 1;
-        // What was raised for the hart since it left V=1 is for the vCPU that it runs now.
+        // Interrupts raised for the hart since it left V=1 are for the vCPU that it enters now.
         for code in VS_IRQS {
             let raised = std::mem::replace(&mut state.raised[code], NEVER);
             vcpu.raised[code] = vcpu.raised[code].min(raised);
@@ -358,7 +358,8 @@ impl Ledger {
             .guest_interrupts
             .timer_set_without_exit += sets.writes;
         let index = self.vcpu_of(last.hart, last.guest);
-        // All but the last deadline are superseded at once; the one before the first is as usual.
+        // All but the last deadline are superseded at once; the one before the first is handled as
+        // usual.
         let others = sets.armed - u64::from(last.deadline != NEVER);
         self.timer_programmed(index, last.time, last.deadline, false);
         let timer = self.class(Class::Timer);
@@ -381,7 +382,7 @@ impl Ledger {
     }
 }
 
-/// Whether firmware is asked to set a timer, or a timer interrupts it.
+/// Whether it is a call that sets the timer, or a timer interrupt.
 fn for_timer(trap: &Trap) -> bool {
     const MTI: u64 = INTERRUPT | interrupt::MTI;
     let call = matches!(trap.args[3], eid::TIME | eid::LEGACY_SET_TIMER);

@@ -65,7 +65,7 @@ impl Ledger {
                 Some(Class::Device)
             }
             StepKind::Completed { source, again, .. } => {
-                // What is pending again is posted next.
+                // A source that is pending again is posted next.
                 let totals = self.class(Class::Device);
                 totals.completions += 1;
                 totals.repended += u64::from(again);
@@ -137,7 +137,7 @@ impl Ledger {
 
     fn post_soft(&mut self, s: &VirtualStep, target: Option<usize>, merged: bool) {
         let vcpu = target.and_then(|t| self.vharts.get(t).vcpu);
-        // KVM posts what a guest has sent by SBI, which has been counted.
+        // KVM posts IPIs that a guest has sent by SBI, which have been counted.
         let announced = vcpu.is_some_and(|v| self.vcpus.get_mut(v).ipi_sent != NEVER);
         if announced && !s.mode.v() {
             return;
@@ -195,7 +195,7 @@ impl Ledger {
         let Some(pending) = vhart.sources.remove(&source) else {
             return;
         };
-        // A handler that is running already takes it without another trap.
+        // A running handler takes it without another trap.
         let taken = if vhart.traps > pending.traps {
             vhart.last_trap
         } else {

@@ -1,4 +1,4 @@
-//! What interrupts of a class cost: exits, firmware traps, system calls.
+//! Cost of interrupts of a class: exits, firmware traps, system calls.
 //!
 //! `docs/ledger.md`, section "Interrupt classes", states the rules; `tests/classes.rs` tests each.
 
@@ -56,7 +56,7 @@ impl Ledger {
     }
 
     /// The system call on `hart` signals an interrupt of `class`; counted once per call, and not if
-    /// an exit of that class is charged with it anyway.
+    /// it is charged to an exit of that class.
     pub(crate) fn signalled(&mut self, hart: usize, class: Class) {
         let state = &mut self.harts[hart];
         let Some(call) = state.call.as_mut().filter(|c| !c.counted && c.depth == 0) else {
@@ -65,7 +65,7 @@ impl Ledger {
         call.counted = true;
         match &mut state.exit {
             Some(open) if open.class == Some(class) => return,
-            // Whatever class the kick turns out to have: this call is counted here.
+            // This call is counted here, whatever class the kick is found to have.
             Some(open) => open.charged.syscalls = open.charged.syscalls.saturating_sub(1),
             None => {}
         }
@@ -134,7 +134,7 @@ impl Ledger {
         }
     }
 
-    /// An exit is opened with the firmware traps charged to it already.
+    /// An exit begins, with firmware traps charged to it.
     pub(crate) fn charge_exit(
         &mut self,
         why: &Trap,

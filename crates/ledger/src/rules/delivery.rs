@@ -1,4 +1,4 @@
-//! Rules by which interrupts are counted per class: sent, arrived, taken, and what it cost.
+//! Rules by which interrupts are counted per class: sent, arrived, taken, and their cost.
 //!
 //! `docs/ledger.md`, section "Interrupt classes", states them; `tests/classes.rs` tests each.
 
@@ -64,7 +64,7 @@ impl Ledger {
         };
         if class == Class::Device && self.harts[t.hart].file.is_some() {
             match self.external_taken(index, t.time) {
-                Some(told) => class = told,
+                Some(known) => class = known,
                 None => return,
             }
         }
@@ -137,7 +137,7 @@ impl Ledger {
         self.vcpus.get_mut(index).slot = slot;
         let raised = self.harts[hart].raised;
         let injected = |code: u64| raised[code as usize] != NEVER;
-        // What the controller delivers needs no injection.
+        // Interrupts that the controller delivers need no injection.
         let own_sources = slot.is_some_and(|s| !self.vharts.get(s).sources.is_empty());
         let own_file = self.enters_with_file(index, hart);
         // An IPI that a store sent is injected in the same way.
@@ -145,7 +145,7 @@ impl Ledger {
         let mut device = injected(interrupt::VSEI) && !own_sources && !own_file && !stored;
         if device {
             let vcpu = self.vcpus.get_mut(index);
-            // Loading a vCPU raises again what it had not finished: no new interrupt.
+            // Loading a vCPU raises its unhandled interrupts again: these are not new.
             let fresh = vcpu.signals.fd.is_none() || vcpu.signals.last.is_some();
             device = fresh && vcpu.device.is_none();
             if device {
@@ -179,7 +179,7 @@ impl Ledger {
         }
     }
 
-    /// Another vCPU, or none, is on `hart` from `now` on.
+    /// Another vCPU, or none, is loaded on `hart` from `now` on.
     pub(crate) fn load(&mut self, index: Option<usize>, hart: usize, now: u64) {
         if self.harts[hart].loaded == index {
             return;

@@ -1,4 +1,4 @@
-//! Rules for interrupt files (AIA): whose they are, and what messages to them mean.
+//! Rules for interrupt files (AIA): their owners, and the meaning of messages to them.
 //!
 //! `docs/ledger.md`, section "Interrupt files", states them; `tests/interrupt_files.rs` tests each.
 
@@ -10,7 +10,7 @@ use crate::state::hart::place_of;
 use crate::state::vcpu::{NEVER, Vcpu};
 use crate::state::vhart::Pending;
 
-/// Files that are followed.
+/// Maximum number of files that are tracked.
 const FILES: usize = 64 * 64;
 /// Distance of the files of a guest's vCPUs in its physical address space.
 const GUEST_STRIDE: u64 = 0x1000;
@@ -48,7 +48,7 @@ impl Ledger {
         file.is_some()
     }
 
-    /// A store brought a message to a file.
+    /// A store sent a message to a file.
     pub(crate) fn message(
         &mut self,
         s: &VirtualStep,
@@ -74,7 +74,7 @@ impl Ledger {
             self.files().host_messages += 1;
         }
         if sent_by_exit {
-            // The exit has been counted as the IPI; from here on the file knows it.
+            // The exit has been counted as the IPI; from here on it is tracked by the file.
             if let Some(index) = target {
                 let vcpu = self.vcpus.get_mut(index);
                 if std::mem::take(&mut vcpu.files.stored) {
@@ -144,7 +144,7 @@ impl Ledger {
         let Some((class, pending)) = found else {
             return;
         };
-        // A handler that is running already takes it without another trap.
+        // A running handler takes it without another trap.
         let taken = if traps > pending.traps {
             last_trap
         } else {
@@ -153,8 +153,8 @@ impl Ledger {
         self.answer(class, pending, taken, s.hart);
     }
 
-    /// vCPU `index` takes an external interrupt at `time`. Its class, if the claim does not tell
-    /// it.
+    /// vCPU `index` takes an external interrupt at `time`. Returns its class, if the claim will not
+    /// determine it.
     pub(crate) fn external_taken(&mut self, index: usize, time: u64) -> Option<Class> {
         let vcpu = self.vcpus.get_mut(index);
         if vcpu.files.file.is_none() {
@@ -170,7 +170,7 @@ impl Ledger {
         let files = &mut vcpu.files;
         files.traps += 1;
         files.last_trap = time;
-        // Nobody claimed after the one before.
+        // There was no claim after the previous one.
         let spurious = std::mem::replace(&mut files.unclaimed, true);
         self.class(Class::Device).taken += u64::from(spurious);
         None

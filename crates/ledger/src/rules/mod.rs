@@ -1,4 +1,4 @@
-//! What an event changes in the counts.
+//! Rules by which events are counted.
 
 pub(crate) mod attribution;
 pub(crate) mod controller;

@@ -1,5 +1,5 @@
-//! Accesses of guests that a handler in user mode answers (Xuer), and events that the handler of a
-//! user context takes (Xhcs): no exits, unless the handler leaves one to the host or is
+//! Accesses of guests that a handler in user mode handles (Xuer), and events that the handler of a
+//! user context takes (Xhcs). They are not exits, unless the handler leaves one to the host or is
 //! interrupted.
 
 use trapless_isa::Mode;
@@ -36,7 +36,7 @@ impl Ledger {
         });
     }
 
-    /// A trap from U-mode to HS-mode; `true` if it was a handler's. It is an exit: of the guest's
+    /// A trap from U-mode to HS-mode; `true` if it was a handler's. It is an exit: for the guest's
     /// access if the handler leaves that to the host, else for the trap's own reason.
     pub(crate) fn handler_trapped(&mut self, t: &Trap) -> bool {
         let Some(handler) = self.harts[t.hart].handler.take() else {
@@ -44,7 +44,7 @@ impl Ledger {
         };
         let left = !t.is_interrupt() && t.cause == exception::ECALL_U;
         if handler.trap.is_interrupt() {
-            // The thread of the user context goes on with it, the guest without.
+            // The thread of the user context continues it; the guest continues without it.
             self.totals().redirected[handler.reason].left += 1;
             self.open_exit(t, t, None);
         } else if left {
@@ -63,7 +63,7 @@ impl Ledger {
         true
     }
 
-    /// A return to U-mode; `true` if an interrupted handler goes on.
+    /// A return to U-mode; `true` if an interrupted handler continues.
     pub(crate) fn handler_resumes(&mut self, r: &Return) -> bool {
         if self.interrupted_handlers == 0 || r.from != Mode::HS {
             return false;

@@ -6,7 +6,7 @@ use crate::events::event::{EventOrigin, VirtualStep};
 use crate::ledger::Ledger;
 
 impl Ledger {
-    /// Somebody posts an event.
+    /// An event is posted.
     pub(crate) fn event_posted(&mut self, s: &VirtualStep, by: EventOrigin, merged: bool) {
         let events = &mut self.totals().events;
         match by {

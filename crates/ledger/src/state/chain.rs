@@ -1,4 +1,4 @@
-//! Reason chains: what an exit set off before the guest ran again, as one line of text.
+//! Reason chains: the traps from an exit until the guest ran again, as one line of text.
 
 use std::collections::HashMap;
 
@@ -67,7 +67,7 @@ impl Steps {
         }
     }
 
-    /// Whether they can have come of traps.
+    /// Whether they can be the result of traps.
     pub fn are_sound(&self) -> bool {
         let modes = |step: &u32| {
             let mode = |shift: u32| ((step >> shift) & 7) as usize;
@@ -112,8 +112,8 @@ pub struct Chains {
     #[serde(serialize_with = "crate::state::sorted::serialize")]
     numbers: HashMap<(usize, Steps), usize>,
     keys: Vec<Option<(usize, Steps)>>,
-    /// Last number given for a reason (modulo the length): most exits repeat the chain of the one
-    /// before, and comparing is much cheaper than hashing.
+    /// Last number given for a reason (modulo the length): most exits repeat the chain of the
+    /// previous one, and comparing is much cheaper than hashing.
     recent: [usize; 16],
 }
 
@@ -159,8 +159,7 @@ impl Chains {
         self.keys.len()
     }
 
-    /// Whether each is found by its number and the other way round, and has a reason that
-    /// `exists`.
+    /// Whether numbers and chains agree, and each has a reason that `exists`.
     pub fn are_sound(&self, exists: impl Fn(usize) -> bool) -> bool {
         let place = |(number, key): (usize, &Option<(usize, Steps)>)| match key {
             None => number == 0,
@@ -190,8 +189,8 @@ impl Chains {
     }
 }
 
-/// Whether an M-mode trap with `cause`, taken straight from V=1, is what made a following exit
-/// with `exit_cause` happen: firmware passes a machine interrupt on as its supervisor twin.
+/// Whether an M-mode trap with `cause`, taken straight from V=1, caused a following exit with
+/// `exit_cause`: firmware forwards a machine interrupt as its supervisor counterpart.
 pub fn leads_to(cause: u64, exit_cause: u64) -> bool {
     if cause & INTERRUPT != 0 {
         // MSI 3 -> SSI 1, MTI 7 -> STI 5, MEI 11 -> SEI 9

@@ -1,4 +1,4 @@
-//! Handlers in user mode, which answer for the host.
+//! Handlers in user mode, which act for the host.
 
 use serde::{Deserialize, Serialize};
 

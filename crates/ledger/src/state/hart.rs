@@ -1,5 +1,4 @@
-//! What the ledger remembers of each hart: its mode, the exit that the host handles, the vCPU on
-//! it.
+//! State of each hart: its mode, the exit that the host handles, the vCPU on it.
 
 use crate::class::{Class, Place};
 use crate::events::event::{Guest, Trap};
@@ -15,15 +14,15 @@ use trapless_isa::Mode;
 /// A system call that the host serves for U-mode on a hart.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Call {
-    /// By its number it signals a device interrupt.
+    /// Whether its number is one that signals a device interrupt.
     pub signals: bool,
-    /// It has been counted for a class.
+    /// Whether it has been counted for a class.
     pub counted: bool,
     /// Traps taken within it.
     pub depth: u32,
 }
 
-/// What an exit whose class is not known yet has led to.
+/// What was charged to an exit whose class is not known yet.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Charged {
     pub firmware_traps: u64,
@@ -40,7 +39,7 @@ pub(crate) struct OpenExit {
     pub steps: Steps,
     /// Interrupt class by the reason alone.
     pub class: Option<Class>,
-    /// What it has led to, for exits whose class only the next entry tells.
+    /// What was charged to it, for exits whose class is known only at the next entry.
     pub charged: Charged,
 }
 
@@ -73,7 +72,7 @@ pub(crate) struct Hart {
     pub direct: Option<Direct>,
     /// Handler in user mode that interrupts the guest.
     pub handler: Option<Handler>,
-    /// Interrupts raised here and neither taken nor handed to a vCPU; [`NEVER`] if none.
+    /// Times of interrupts raised here and neither taken nor passed to a vCPU; [`NEVER`] if none.
     pub raised: [u64; IRQS],
     /// vCPU that is running or paused here.
     pub loaded: Option<usize>,
@@ -117,7 +116,7 @@ impl Hart {
 }
 
 impl Hart {
-    /// Whether the vCPU runs: in V=1, or in a handler for which the host has not been asked.
+    /// Whether the vCPU runs: in V=1, or in a handler without a call of the host.
     pub fn runs_guest(&self) -> bool {
         self.mode.v() || self.handler.is_some()
     }
@@ -125,14 +124,14 @@ impl Hart {
     /// Index of the thread that time in the present mode belongs to.
     pub fn charged_thread(&self) -> usize {
         match &self.handler {
-            // It interrupts the guest that it has nothing to do with.
+            // It interrupts an unrelated guest.
             Some(h) if self.mode == Mode::U && h.trap.is_interrupt() => thread::HANDLERS,
             _ => self.thread,
         }
     }
 }
 
-/// Where a vCPU is: by the slots if one of its harts has them, else by what the harts did.
+/// Place of a vCPU: by the slots if one of its harts has them, else by the events of harts.
 pub(crate) fn place_of(harts: &[Hart], vharts: &Vharts, index: usize, vcpu: &Vcpu) -> Place {
     match vcpu.slot {
         Some(slot) => vhart_place(harts, vharts.get(slot)),

@@ -1,11 +1,11 @@
-//! What a ledger tells of vCPUs while the run goes on, for those who show it.
+//! Queries of the state of vCPUs during a run, for displays.
 
 use crate::class::{Left, State};
 use crate::events::event::Guest;
 use crate::ledger::Ledger;
 use crate::state::hart::place_of;
 
-/// A vCPU as it is now.
+/// The present state of a vCPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VcpuNow {
     /// Hardware identity.
@@ -14,13 +14,13 @@ pub struct VcpuNow {
     pub domain: Option<u16>,
     /// Its number in its VM, if known.
     pub number: Option<u64>,
-    /// What it is doing.
+    /// Its state.
     pub state: State,
-    /// How it was left, if it is scheduled off and that is known.
+    /// Its state in its slot, if it is scheduled off and that is known.
     pub left: Option<Left>,
     /// Hart on which it was entered last.
     pub hart: Option<usize>,
-    /// M-mode handles a trap that it took straight from this vCPU, which may be no exit.
+    /// Whether M-mode handles a trap taken straight from this vCPU, which may not become an exit.
     pub in_firmware: bool,
 }
 
@@ -33,7 +33,7 @@ impl Ledger {
     /// The vCPU at `index`.
     ///
     /// # Panics
-    /// If no event has told of such a vCPU.
+    /// If there is no such vCPU.
     pub fn vcpu(&self, index: usize) -> VcpuNow {
         let vcpu = self.vcpus.get(index);
         let place = place_of(&self.harts, &self.vharts, index, vcpu);

@@ -1,4 +1,4 @@
-//! What a ledger remembers from one event to the next.
+//! State of a ledger between events.
 
 pub(crate) mod chain;
 pub(crate) mod handler;

@@ -1,5 +1,5 @@
-//! Whether a ledger out of a checkpoint can have been one: whatever is used as an index leads
-//! somewhere, and tables have the lengths that the rules rely on. Counts are taken as they are.
+//! Validation of a ledger from a checkpoint: indices are in range, and tables have the lengths on
+//! which the rules rely. Counts are not checked.
 
 use crate::config::Config;
 use crate::histogram::Histogram;
@@ -11,7 +11,7 @@ use crate::state::totals::{HartTotals, IRQS, Totals};
 use crate::state::vcpu::Vcpu;
 use crate::state::vhart::Vhart;
 
-/// What others may refer to, by number.
+/// Numbers of objects to which others may refer.
 struct Known {
     harts: usize,
     vcpus: usize,
@@ -22,11 +22,11 @@ struct Known {
 }
 
 impl Ledger {
-    /// Refuses one that cannot be that of a machine which `config` describes: others come out of
-    /// damaged checkpoints, and must not be used.
+    /// Rejects a ledger that cannot be of a machine with `config`: it comes from a damaged
+    /// checkpoint and must not be used.
     ///
     /// # Errors
-    /// What is wrong with it, in words that follow "its ledger".
+    /// What is wrong, in words that follow "its ledger".
     pub fn check(&self, config: &Config) -> Result<(), &'static str> {
         let known = Known {
             harts: config.harts,
@@ -49,38 +49,41 @@ impl Ledger {
             ),
             (
                 self.vcpus.are_sound() && self.vharts.are_sound(),
-                "does not find its vCPUs",
+                "has an inconsistent index of vCPUs",
             ),
-            (self.threads.are_sound(), "does not find its threads"),
+            (
+                self.threads.are_sound(),
+                "has an inconsistent index of threads",
+            ),
             (
                 self.chains.are_sound(|reason| reason < known.reasons),
-                "does not find its chains of reasons",
+                "has an inconsistent index of chains of reasons",
             ),
             (
                 self.harts.iter().all(|hart| hart.is_sound(&known)),
-                "tells of a hart what cannot be",
+                "has an impossible state of a hart",
             ),
             (
                 self.vcpus.iter().all(|vcpu| vcpu.is_sound(&known)),
-                "tells of a vCPU what cannot be",
+                "has an impossible state of a vCPU",
             ),
             (
                 self.vharts.iter().all(|vhart| vhart.is_sound(&known)),
-                "tells of a vhart what cannot be",
+                "has an impossible state of a vhart",
             ),
             (
                 self.file_owners.values().all(place),
-                "tells of an interrupt file what cannot be",
+                "has an impossible state of an interrupt file",
             ),
             (
                 self.answered.is_none_or(|a| a.hart < known.harts)
                     && self.exited.as_ref().is_none_or(exited),
-                "tells of an event what cannot be",
+                "has an impossible event",
             ),
             (
                 self.interrupted_handlers
                     >= self.vcpus.iter().filter(|v| v.handler.is_some()).count(),
-                "does not know of its handlers",
+                "has a wrong number of handlers",
             ),
             (
                 self.phases
@@ -136,7 +139,7 @@ impl Vhart {
 }
 
 impl Reason {
-    /// Whether it can have come of a trap of a guest with `devices` device windows.
+    /// Whether it can be the reason of a trap of a guest with `devices` device windows.
     fn is_one_of(self, devices: usize) -> bool {
         match self {
             Self::Mmio(device, _) => device <= devices,

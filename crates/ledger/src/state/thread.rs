@@ -1,21 +1,21 @@
-//! Threads of the host: who they are.
+//! Identities of threads of the host.
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Index of what runs before a hart has a thread: firmware, and the start of the kernel.
+/// Index of software before a hart has a thread: firmware, and the start of the kernel.
 pub(crate) const NONE: usize = 0;
 /// Index of handlers of user contexts that interrupt a guest (Xhcs).
 pub(crate) const HANDLERS: usize = 1;
 
-/// Threads told apart; the rest is counted as one. The host decides how many there are.
+/// Maximum number of threads; the rest is counted as one. The host controls how many there are.
 const THREADS: usize = 8192;
 
 /// A thread of the host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Thread {
-    /// Its last name, if somebody has told it.
+    /// Its last name, if known.
     pub name: Option<String>,
     /// Its number in the host's kernel.
     pub pid: Option<u32>,
@@ -24,7 +24,7 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// What has this name without being a thread.
+    /// A pseudo thread with this name.
     pub fn named(name: &str) -> Self {
         Self {
             name: Some(name.into()),
@@ -33,7 +33,7 @@ impl Thread {
     }
 }
 
-/// What the host's kernel says of a thread.
+/// Name and numbers of a thread in the host's kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadName<'a> {
     /// Number of the thread (`task_struct.pid`).
@@ -83,12 +83,13 @@ impl Threads {
         index
     }
 
-    /// Numbers that [`find`](Self::find) may give: of those that are known, and one for the rest.
+    /// Number of indices that [`find`](Self::find) may return: the known ones, and one for the
+    /// rest.
     pub fn numbers(&self) -> usize {
         self.list.len() + usize::from(self.list.len() == THREADS)
     }
 
-    /// Whether what is found is there, and harts without a thread have one.
+    /// Whether indices are in range, and the pseudo threads exist.
     pub fn are_sound(&self) -> bool {
         let list = self.list.len();
         (HANDLERS + 1..=THREADS).contains(&list)
@@ -100,7 +101,7 @@ impl Threads {
         self.list.get(index)
     }
 
-    /// The thread at `index`, to tell its name.
+    /// The thread at `index`, to set its name.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Thread> {
         self.list.get_mut(index)
     }

@@ -74,7 +74,7 @@ merged! {
     /// Counters of one thread of the host.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct ThreadTotals {
-        /// Times that a hart went on with it.
+        /// Times that a hart switched to it.
         pub switches: u64,
         /// Cycles by mode, then idle.
         pub cycles: [u64; 6],
@@ -138,7 +138,7 @@ merged! {
         pub direct_firmware: Vec<DirectCounts>,
         /// By number of the chain.
         pub chains: Vec<u64>,
-        /// Interrupts as guests see them.
+        /// Interrupts from the guests' view.
         pub guest_interrupts: GuestInterruptCounts,
         /// Deadline to VS timer trap.
         pub timer_latency: Histogram,
@@ -160,7 +160,7 @@ merged! {
         pub events: EventCounts,
         /// Events from queued to taken from the queue.
         pub event_latency: Histogram,
-        /// What the host does with slots.
+        /// Uses of slots by the host.
         pub slots: SlotCounts,
         /// Slots that became invalid, by [`Left`].
         pub detached: [u64; Left::ALL.len()],

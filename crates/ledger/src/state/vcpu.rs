@@ -1,4 +1,4 @@
-//! What the ledger remembers of each vCPU: identity, programmed deadline, unanswered IPI.
+//! State of each vCPU: identity, programmed deadline, unanswered IPI.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +12,10 @@ use crate::state::handler::Handler;
 use crate::state::totals::IRQS;
 use crate::state::vhart::Pending;
 
-/// vCPUs told apart. A host that keeps inventing identities gets the rest counted as one.
+/// Maximum number of vCPUs. If the host uses more identities, the rest is counted as one.
 const VCPUS: usize = 1024;
 
-/// Identities of an interrupt file that are followed.
+/// Maximum number of identities of an interrupt file that are tracked.
 const IDENTITIES: usize = 2048;
 
 /// No time.
@@ -27,11 +27,11 @@ pub const NEVER: u64 = u64::MAX;
 pub struct Signals {
     /// The descriptor, once known.
     pub fd: Option<u64>,
-    /// Time of the last call since the last injection, and what the vCPU was doing.
+    /// Time of the last call since the last injection, and the state of the vCPU.
     pub last: Option<(u64, Place)>,
     /// Descriptor of that call.
     last_fd: u64,
-    /// Calls with several descriptors came since.
+    /// Whether there were calls with several descriptors since.
     mixed: bool,
 }
 
@@ -42,7 +42,7 @@ impl Signals {
         self.last_fd = fd;
     }
 
-    /// The host injects the interrupt: the call that asked for it.
+    /// The host injects the interrupt; returns the call that requested it.
     pub fn injected(&mut self) -> Option<(u64, Place)> {
         let call = self.last.take()?;
         if !std::mem::take(&mut self.mixed) {
@@ -65,7 +65,7 @@ pub struct FileState {
     pub last_trap: u64,
     /// The last one has not been followed by a claim yet.
     pub unclaimed: bool,
-    /// Class of what it claimed last.
+    /// Class of the last claim.
     pub last: Option<Class>,
     /// The unanswered IPI was sent by a store that made an exit.
     pub stored: bool,
@@ -83,7 +83,7 @@ impl FileState {
         }
     }
 
-    /// Follows a message that is pending now, up to a bound.
+    /// Tracks a message that is pending now, up to a bound.
     pub fn note(&mut self, identity: u16, class: Class, pending: Pending) {
         if self.messages.len() < IDENTITIES {
             self.messages.insert(identity, (class, pending));
@@ -109,7 +109,7 @@ pub struct Vcpu {
     pub timer_due: u64,
     /// The deadline was programmed by SBI, so that the host has to notice when it passes.
     pub timer_by_sbi: bool,
-    /// The host, or the guest itself, has noticed.
+    /// Whether the host, or the guest itself, has noticed.
     pub timer_noticed: bool,
     /// The guest has taken the interrupt of this deadline.
     pub timer_taken: bool,
@@ -117,17 +117,17 @@ pub struct Vcpu {
     pub timer_set_at: u64,
     /// A deadline is programmed that has not passed yet.
     pub timer_open: bool,
-    /// What the vCPU was doing when it passed.
+    /// State of the vCPU when it passed.
     pub timer_place: Place,
     /// When the oldest unanswered IPI was sent to it by SBI; [`NEVER`] if none.
     pub ipi_sent: u64,
-    /// What the vCPU was doing then.
+    /// State of the vCPU then.
     pub ipi_place: Place,
     /// External interrupt that the host has injected.
     pub device: Option<Pending>,
     /// Hart on which it was last entered.
     pub hart: Option<usize>,
-    /// The vhart that it is, when its hart's slot was valid at the last entry.
+    /// Its vhart, if its hart's slot was valid at the last entry.
     pub slot: Option<usize>,
     /// The VMM's calls for it.
     pub signals: Signals,
@@ -179,7 +179,7 @@ impl Vcpu {
         self.timer_taken = deadline == NEVER;
     }
 
-    /// Whether the host has a passed deadline of this vCPU to act on.
+    /// Whether a deadline of this vCPU has passed that the host has to handle.
     pub fn timer_needs_host(&self, now: u64) -> bool {
         self.timer_by_sbi && !self.timer_noticed && self.timer_due <= now
     }
@@ -230,7 +230,7 @@ impl Vcpus {
         self.index.get(&guest).copied()
     }
 
-    /// Notes SBI hart_start calls, which tell the numbers of vCPUs to come.
+    /// Records SBI hart_start calls, which have the numbers of vCPUs that will start.
     pub fn note_ecall(&mut self, trap: &Trap) {
         let [hart, _, function, extension] = trap.args;
         if extension != eid::HSM || function != 0 {
@@ -296,7 +296,7 @@ impl Vcpus {
             let vcpu = &self.list[index];
             let mine = match vcpu.signals.fd {
                 Some(known) => known == fd,
-                // Another vCPU's of the same VM is not this one's.
+                // The descriptor is that of another vCPU of the same VM.
                 None => !owned.contains(&vcpu.guest.vmid),
             };
             if mine {

@@ -1,15 +1,15 @@
-//! What the ledger remembers of each vhart of an interrupt domain: where it is, what is pending.
+//! State of each vhart of an interrupt domain: its place, and pending interrupts.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::class::Place;
 use serde::{Deserialize, Serialize};
 
-/// Vharts told apart; a host that keeps inventing more gets them counted but not followed.
+/// Maximum number of vharts that are tracked; interrupts of further ones are only counted.
 const VHARTS: usize = 4096;
-/// Sources followed per vhart.
+/// Maximum number of sources that are tracked per vhart.
 const SOURCES: usize = 1024;
-/// Notifications followed until they are fetched.
+/// Maximum number of notifications that are tracked until they are fetched.
 const NOTIFIED: usize = 4096;
 
 /// An interrupt that has arrived and that the guest has not taken.
@@ -17,7 +17,7 @@ const NOTIFIED: usize = 4096;
 pub struct Pending {
     /// When it was sent.
     pub time: u64,
-    /// What the vCPU was doing.
+    /// State of the vCPU.
     pub place: Place,
     /// [`Vhart::traps`] at that time.
     pub traps: u64,
@@ -28,9 +28,9 @@ pub struct Pending {
 pub struct Vhart {
     /// Hart on which it is loaded.
     pub hart: Option<usize>,
-    /// Where it is if it is on no hart.
+    /// Its place if it is on no hart.
     pub left: Place,
-    /// The vCPU that it is, once it has run.
+    /// Its vCPU, once it has run.
     pub vcpu: Option<usize>,
     /// Software interrupt.
     pub soft: Option<Pending>,
@@ -43,7 +43,7 @@ pub struct Vhart {
 }
 
 impl Vhart {
-    /// Notes that `source` is pending.
+    /// Records that `source` is pending.
     pub fn post(&mut self, source: u16, pending: Pending) {
         if self.sources.len() < SOURCES {
             self.sources.insert(source, pending);
@@ -113,7 +113,7 @@ impl Vharts {
         self.list.iter_mut().filter(mine).map(|entry| &mut entry.1)
     }
 
-    /// Notes that a notification was queued.
+    /// Records that a notification was queued.
     pub fn notify(&mut self, domain: u16, id: u16, kind: u8, time: u64) {
         if self.notified.len() < NOTIFIED {
             self.notified.entry((domain, id, kind)).or_insert(time);

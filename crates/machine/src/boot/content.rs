@@ -11,7 +11,7 @@ use vm_memory::{Bytes, GuestAddress};
 use super::memory::{room, write};
 use crate::error::Error;
 
-/// Bytes of a file that are looked at to find out what it is: with the headers of all formats.
+/// Bytes of a file that are read to recognise its format: enough for the headers of all formats.
 pub(super) const START: usize = 64 << 10;
 
 /// Bytes for the guest's memory.
@@ -19,15 +19,15 @@ pub(super) const START: usize = 64 << 10;
 pub enum Content {
     /// These.
     Bytes(Vec<u8>),
-    /// Those of a regular file, which is read when it is loaded, without a copy on the way.
+    /// Those of a regular file, which is read straight into guest memory when it is loaded.
     File(PathBuf),
-    /// The same for a machine that takes over a checkpoint, which has what is in RAM: nothing is
-    /// loaded, but its length counts.
+    /// Placeholder for a machine that is restored from a checkpoint, which has the content of RAM:
+    /// nothing is loaded, but its length determines the placement.
     Outline(PathBuf),
 }
 
 impl Content {
-    /// What is in a file. One that is not a regular file, such as a pipe, is read now.
+    /// The content of a file. One that is not a regular file, such as a pipe, is read now.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -41,7 +41,7 @@ impl Content {
         Ok(Self::Bytes(bytes))
     }
 
-    /// What a machine that takes over a checkpoint needs of it.
+    /// The placeholder for a machine that is restored from a checkpoint.
     #[must_use]
     pub fn outline(&self) -> Self {
         match self {
@@ -50,10 +50,10 @@ impl Content {
         }
     }
 
-    /// Its first bytes, at most [`START`], and how many there are in all.
+    /// Its first bytes, at most [`START`], and its length.
     ///
     /// # Errors
-    /// A sentence, if the file cannot be read any more.
+    /// If the file cannot be read any more.
     pub(super) fn start(&self, what: &str) -> Result<(Vec<u8>, u64), Error> {
         let path = match self {
             Self::Bytes(bytes) => {
@@ -75,7 +75,7 @@ impl Content {
     /// All of it, if that is at most `most` bytes.
     ///
     /// # Errors
-    /// A sentence, if there is more, or the file cannot be read any more.
+    /// If there is more, or the file cannot be read any more.
     pub(super) fn bytes(&self, most: u64, what: &str) -> Result<Cow<'_, [u8]>, Error> {
         let path = match self {
             Self::Bytes(bytes) => return Ok(bytes.into()),
@@ -104,7 +104,7 @@ impl Content {
     /// Puts it at `addr`, and returns how many bytes there are.
     ///
     /// # Errors
-    /// A sentence, if there are none, they do not fit, or the file cannot be read any more.
+    /// If it is empty, does not fit, or the file cannot be read any more.
     pub(super) fn load(&self, ram: &Ram, addr: u64, what: &str) -> Result<u64, Error> {
         let path = match self {
             Self::Bytes(bytes) => {
@@ -134,7 +134,7 @@ fn unreadable(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::Invalid(format!("cannot read {what} {}: {error}", path.display()))
 }
 
-/// Refuses nothing.
+/// Rejects an empty file.
 fn some(len: u64, what: &str) -> Result<(), Error> {
     match len {
         0 => Err(Error::Invalid(format!("{what} file is empty"))),

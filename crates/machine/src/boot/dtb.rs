@@ -1,11 +1,11 @@
-//! Flattened device trees as trees: reads hostile ones, and adds what booting needs to a tree the
-//! user brings (Devicetree specification 0.4, chapter 5).
+//! Flattened device trees: parses untrusted ones, and adds what booting needs to a tree of the
+//! user's (Devicetree specification 0.4, chapter 5).
 
 use vm_fdt::{FdtReserveEntry, FdtWriter};
 
 use super::placement::Placement;
 
-/// Largest device tree that is accepted, in bytes.
+/// Maximum size of a device tree, in bytes.
 pub const MAX_SIZE: usize = 2 << 20;
 const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 100_000;
@@ -104,7 +104,7 @@ impl Tree {
     /// Reads a flattened device tree.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the device tree is malformed.
     pub fn parse(blob: &[u8]) -> Result<Self, String> {
         let damaged = || "the device tree is damaged or truncated".to_string();
         if blob.len() > MAX_SIZE {

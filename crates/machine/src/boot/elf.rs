@@ -10,7 +10,7 @@ use trapless_hart::Ram;
 use super::memory::write;
 use crate::error::Error;
 
-/// Most program headers that are looked at; real programs have a handful.
+/// Maximum number of program headers; real programs have a handful.
 const MAX_SEGMENTS: usize = 128;
 
 /// Whether `file` starts like an ELF file.
@@ -19,7 +19,7 @@ pub fn is_elf(file: &[u8]) -> bool {
     file.starts_with(b"\x7fELF")
 }
 
-/// Addresses of symbols that conventions give a meaning.
+/// Addresses of symbols of the test conventions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Symbols {
     /// Spike's host-target interface: word the target writes.
@@ -43,7 +43,7 @@ pub struct Elf<'a> {
     pub end: u64,
     /// Known symbols.
     pub symbols: Symbols,
-    /// Its code is linked to virtual addresses that no physical one can be: it starts anywhere.
+    /// Its code is linked to virtual addresses above all physical ones: it can be loaded anywhere.
     pub virtual_code: bool,
     segments: Vec<Segment<'a>>,
 }
@@ -56,7 +56,8 @@ struct Segment<'a> {
     addr: u64,
     bytes: &'a [u8],
     memory: u64,
-    /// Bytes at its beginning that are headers of the file and notes, which no program needs.
+    /// Bytes at its beginning that are headers of the file and notes, which the program does not
+    /// need.
     headers: u64,
 }
 
@@ -77,7 +78,7 @@ impl<'a> Elf<'a> {
     /// Reads headers and symbols.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// If the file is malformed.
     pub fn parse(file: &'a [u8]) -> Result<Self, String> {
         let broken = |e: object::Error| format!("the ELF file is damaged or truncated ({e})");
         if !is_elf(file) {
@@ -143,7 +144,7 @@ impl<'a> Elf<'a> {
     }
 
     /// Moves the program to `base`, where its first byte is its entry: for a kernel that sets up
-    /// its own translation and does not say where in RAM it goes.
+    /// its own translation and can be loaded anywhere in RAM.
     pub fn move_to(&mut self, base: u64) {
         let distance = base.wrapping_sub(self.start);
         for segment in &mut self.segments {
@@ -159,7 +160,7 @@ impl<'a> Elf<'a> {
     /// left out.
     ///
     /// # Errors
-    /// A sentence, if a segment lies outside RAM.
+    /// If a segment lies outside RAM.
     pub fn load(&self, ram: &Ram, what: &str) -> Result<(), Error> {
         for segment in &self.segments {
             let inside = |segment: &Segment<'_>| ram.contains(segment.addr, segment.memory);
@@ -195,7 +196,7 @@ impl<'a> Elf<'a> {
 }
 
 /// Bytes at the beginning of a segment that hold nothing but the file's headers and notes: up to
-/// the first section of another kind. 0 if it has neither, or nothing says where sections are.
+/// the first section of another kind. 0 if it has neither, or there is no section table.
 fn headers_of(
     header: &FileHeader64<Endianness>,
     segment: &ProgramHeader64<Endianness>,

@@ -14,12 +14,12 @@ pub enum Kernel<'a> {
     Image {
         /// The file, decompressed.
         bytes: std::borrow::Cow<'a, [u8]>,
-        /// Where it goes.
+        /// Where it is loaded.
         header: Header,
     },
     /// ELF, loaded to its physical addresses.
     Elf(Elf<'a>),
-    /// Anything else: starts at its first byte, as QEMU lets it.
+    /// Anything else: starts at its first byte, as with QEMU.
     Flat(std::borrow::Cow<'a, [u8]>),
 }
 
@@ -27,13 +27,13 @@ pub enum Kernel<'a> {
 const HEADER: usize = 64;
 const MAGIC_AT: usize = 56;
 const MAGIC: &[u8] = b"RSC\x05";
-/// Larger offsets are refused: no kernel has one, and the sum must not wrap.
+/// Larger offsets are rejected: no kernel has one, and the sum must not wrap.
 const MAX_TEXT_OFFSET: u64 = 64 << 20;
 
 /// Recognises the format of `file`. At most `limit` bytes are decompressed.
 ///
 /// # Errors
-/// What the file is instead, or what is wrong with it.
+/// If the file is something else or malformed; the message says what.
 pub fn parse(file: &[u8], limit: u64) -> Result<Kernel<'_>, String> {
     if is_elf(file) {
         return Elf::parse(file).map(Kernel::Elf);
@@ -52,23 +52,23 @@ pub fn parse(file: &[u8], limit: u64) -> Result<Kernel<'_>, String> {
     unwrapped(file.into())
 }
 
-/// What the header of a Linux `Image` says of where it goes, if a file of `len` bytes that begins
-/// with these is one and complete as far as they tell: then the rest needs no look.
+/// The header of a Linux `Image`, if a file of `len` bytes that begins with these is one and
+/// complete as far as the header shows: then the rest need not be read.
 pub fn header(start: &[u8], len: u64) -> Option<Header> {
     let plain = !is_elf(start) && !start.starts_with(&[0x1f, 0x8b]);
     plain.then(|| check(start, len).ok()).flatten()
 }
 
-/// Where a Linux `Image` goes.
+/// Placement of a Linux `Image`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Distance from a 2 MiB boundary of RAM at which it wants to start.
+    /// Offset of its start from a 2 MiB boundary of RAM.
     pub text_offset: u64,
     /// Memory it needs from its start, including what it clears itself.
     pub memory_size: u64,
 }
 
-/// What is not compressed: an image, or a flat binary unless it is known to be something else.
+/// Parses an uncompressed file: an image, or a flat binary unless it is known to be something else.
 fn unwrapped(bytes: std::borrow::Cow<'_, [u8]>) -> Result<Kernel<'_>, String> {
     if !bytes.is_empty() && bytes.get(MAGIC_AT..MAGIC_AT + 4) != Some(MAGIC) {
         return match foreign(&bytes) {
@@ -80,7 +80,8 @@ fn unwrapped(bytes: std::borrow::Cow<'_, [u8]>) -> Result<Kernel<'_>, String> {
     Ok(Kernel::Image { bytes, header })
 }
 
-/// Says what a file without the magic number of a RISC-V Linux image is, if that cannot be started.
+/// A message about a file without the magic number of a RISC-V Linux image, if it cannot be
+/// started.
 fn foreign(bytes: &[u8]) -> Option<&'static str> {
     let text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     if bytes.get(4..8) == Some(b"zimg") {
@@ -107,7 +108,7 @@ fn starts_with_code(bytes: &[u8]) -> bool {
             return false;
         };
         let inst = decode(u32::from_le_bytes(raw));
-        // A jump may lead over data.
+        // A jump may skip data.
         match inst.op {
             Op::Illegal => return false,
             Op::Jal | Op::Jalr => break,
@@ -139,7 +140,7 @@ fn check(bytes: &[u8], len: u64) -> Result<Header, String> {
     if text_offset > MAX_TEXT_OFFSET || memory_size > 1 << 40 {
         return Err("the header of the Linux Image is damaged".into());
     }
-    // Images with an EFI stub begin with `MZ`, and say where their sections end.
+    // Images with an EFI stub begin with `MZ`, and their headers have the end of the last section.
     if bytes.starts_with(b"MZ") && pe_file_size(bytes).is_none() {
         return Err("the Linux Image is truncated: it ends inside its EFI header".into());
     }

@@ -5,7 +5,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 use crate::error::Error;
 
-/// Refuses `len` bytes at `addr` that are not in RAM.
+/// Rejects `len` bytes at `addr` that are not in RAM.
 pub(super) fn room(ram: &Ram, addr: u64, len: u64, what: &str) -> Result<(), Error> {
     if ram.contains(addr, len) {
         return Ok(());

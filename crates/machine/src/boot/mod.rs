@@ -2,15 +2,15 @@
 //! instruction.
 //!
 //! ```text
-//!   0x0000_1000  reset vector (ROM), then what it reads
+//!   0x0000_1000  reset vector (ROM), then its data
 //!   0x8000_0000  firmware
 //!   0x8020_0000  kernel (or after the firmware, on a 2 MiB boundary)
 //!   + 128 MiB    initrd (or half of RAM, or after the kernel)
 //!   top of RAM   device tree (below 3 GiB, on a 2 MiB boundary; else behind the initrd)
 //! ```
 //!
-//! Files are read by the caller and arrive as bytes: everything here treats them as hostile. Kernel
-//! and initrd, which are large, may stay files until they are loaded.
+//! Files are read by the caller and passed as bytes, which are not trusted. Kernel and initrd,
+//! which are large, may stay files until they are loaded.
 
 mod content;
 pub mod dtb;
@@ -35,14 +35,14 @@ const KERNEL_ALIGN: u64 = 2 << 20;
 const FDT_LIMIT: u64 = 3 << 30;
 /// Largest distance of the initrd from the kernel's start.
 const INITRD_DISTANCE: u64 = 128 << 20;
-/// Bytes that a kernel's file may have even if RAM is smaller: symbols and debug information stay
-/// outside.
+/// Maximum size of a kernel's file even if RAM is smaller: symbols and debug information are not
+/// loaded.
 const KERNEL_FILE: u64 = 1 << 30;
 
-/// What [`load`] did.
+/// Result of [`load`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Loaded {
-    /// Where things went.
+    /// Where the parts were placed.
     pub placement: Placement,
     /// Symbols of the firmware, if it is an ELF file.
     pub symbols: elf::Symbols,
@@ -51,7 +51,7 @@ pub struct Loaded {
 /// Loads firmware, kernel and initrd.
 ///
 /// # Errors
-/// A sentence that names the part that does not fit or is not what it should be.
+/// If a part does not fit or is malformed; the message names it.
 pub fn load(ram: &Ram, payload: &Payload) -> Result<Loaded, Error> {
     let mut place = Placement::default();
     let mut symbols = elf::Symbols::default();
@@ -102,8 +102,8 @@ fn align(addr: u64) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// Loads a kernel behind the firmware, which ends at `firmware`. Returns its first instruction and
-/// the first address behind what it needs.
+/// Loads a kernel behind the firmware, which ends at `firmware`. Returns its entry point and the
+/// first address behind the memory that it needs.
 fn load_kernel(ram: &Ram, kernel: &Content, firmware: Option<u64>) -> Result<(u64, u64), Error> {
     const WHAT: &str = "the kernel";
     let free = align(firmware.unwrap_or(ram.base()));
@@ -153,7 +153,7 @@ fn load_kernel(ram: &Ram, kernel: &Content, firmware: Option<u64>) -> Result<(u6
 /// taken, and returns its address.
 ///
 /// # Errors
-/// A sentence, if there is no room.
+/// If there is no room.
 pub fn place_fdt(ram: &Ram, place: &Placement, fdt: &[u8]) -> Result<u64, Error> {
     let len = fdt.len() as u64;
     let align = if ram.size() >= 16 << 20 {

@@ -1,4 +1,4 @@
-//! What to boot, and where its parts went.
+//! What to boot, and where its parts are placed.
 
 use super::content::Content;
 
@@ -17,7 +17,7 @@ pub struct Payload {
     pub dtb: Option<Vec<u8>>,
 }
 
-/// Where things went, which the reset vector and the device tree need.
+/// Where parts were placed, for the reset vector and the device tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Placement {
     /// First instruction after the reset vector.

@@ -1,4 +1,4 @@
-//! The reset vector: the first instructions of every hart and the data they hand over.
+//! The reset vector: the first instructions of every hart, and the data they pass to the firmware.
 
 use crate::bus::map;
 

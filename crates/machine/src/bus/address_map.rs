@@ -31,7 +31,7 @@ impl Slot {
         }
     }
 
-    /// A device that takes physical addresses in the place of offsets.
+    /// A device that uses physical addresses instead of offsets.
     pub fn at_windows(windows: Vec<ops::Range<u64>>, device: Box<dyn Device>) -> Self {
         Self {
             base: 0,
@@ -48,7 +48,7 @@ impl Slot {
     }
 }
 
-/// Who answers an address.
+/// Target of an access.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     Rom,
@@ -81,7 +81,7 @@ pub(crate) struct AddressMap(Vec<Range>);
 
 impl AddressMap {
     /// The ROM, the `windows` of the interrupt architecture, and the devices, around RAM that ends
-    /// before `ram_end`. Overlapping windows are a mistake of whoever built the machine.
+    /// before `ram_end`. Overlapping windows are a programming error.
     pub fn new(windows: &[Window], slots: &[Slot], ram_end: u64) -> Result<Self, String> {
         let mut ranges = vec![Range::new(map::ROM, map::ROM_LEN, Target::Rom)];
         let window = |window: &Window| Range::new(window.base, window.len, Target::Interrupts);
@@ -105,7 +105,8 @@ impl AddressMap {
         Ok(Self(ranges))
     }
 
-    /// Who answers all `size` bytes at `addr`, and the address that its offsets are relative to.
+    /// The target that has all `size` bytes at `addr`, and the address to which offsets are
+    /// relative.
     pub fn find(&self, addr: u64, size: u8) -> Option<(Target, u64)> {
         let index = self.0.partition_point(|range| range.base <= addr);
         let range = &self.0[index.checked_sub(1)?];

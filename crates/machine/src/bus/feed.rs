@@ -1,8 +1,9 @@
-//! Interrupt inputs on their way from one hart to another.
+//! Interrupt inputs with delays between harts whose local times differ.
 //!
-//! Harts take turns, so that a hart can be behind the one that interrupts it. It must not see the
-//! interrupt before its own clock reaches the time at which it was sent. The interrupt architecture
-//! has only one state, the latest; a feed remembers what its hart may not see yet.
+//! Harts take turns, so that the local time of a hart can be behind that of the hart that
+//! interrupts it. It must not see the interrupt before its own time reaches the time at which it
+//! was sent. The interrupt architecture has only one state, the latest; a feed queues changes that
+//! its hart may not see yet.
 
 use std::collections::VecDeque;
 
@@ -55,28 +56,28 @@ struct Change {
 pub(crate) struct Feed {
     /// Local time of the hart when it last stopped running.
     pub now: u64,
-    /// Something changed since the hart last asked.
+    /// The inputs changed since the hart last read them.
     pub dirty: bool,
-    /// What the architecture drove when it was last asked, and for which time.
+    /// What the architecture drove when it was last queried, and the time of that query.
     seen: Inputs,
     seen_at: u64,
-    /// In the order in which the changes were made, which is not always that of their times.
+    /// In the order in which the changes were made, which may differ from that of their times.
     queue: VecDeque<Change>,
 }
 
 impl Feed {
-    /// Time for which the architecture was last asked.
+    /// Time of the last query of the architecture.
     pub fn seen_at(&self) -> u64 {
         self.seen_at
     }
 
-    /// Somebody changed the inputs at `time`; for [`seen_at`](Self::seen_at) the architecture now
-    /// drives `lines`.
+    /// The inputs changed at `time`; for [`seen_at`](Self::seen_at) the architecture now drives
+    /// `lines`.
     pub fn change(&mut self, lines: &Lines, time: u64) {
         let inputs = Inputs::of(lines);
         let changed = inputs.xor(self.seen);
         if changed == Inputs::default() && lines.pulse | lines.arrived == 0 {
-            // Perhaps a deadline moved: the hart must ask again.
+            // A deadline may have moved: the hart must read its inputs again.
             self.dirty = true;
             return;
         }
@@ -116,7 +117,7 @@ impl Feed {
         lines
     }
 
-    /// Forgets what is on its way on the level inputs of `mask`: they mean something else now.
+    /// Drops queued changes of the level inputs of `mask`, which have another meaning now.
     pub fn forget(&mut self, mask: u64) {
         self.dirty = true;
         for change in &mut self.queue {

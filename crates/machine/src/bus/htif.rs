@@ -7,31 +7,31 @@
 //! * an address with bits 63:48 clear: a system call block (number, arguments) that the host
 //!   overwrites with the result; `write` (64) to standard output and `exit` (93) are served.
 //!
-//! The word is looked at after each turn of a hart, so that the result depends only on virtual
-//! time.
+//! The word is polled after each turn of a hart, so that the result depends only on virtual time.
 
 use std::io::Write;
 
 use trapless_hart::Ram;
 use vm_memory::{Bytes, GuestAddress};
 
-/// Addresses of the interface and where text goes.
+/// Addresses of the interface, and the writer for text.
 pub struct Htif {
     /// Word the program writes.
     pub tohost: u64,
-    /// Word the host answers in.
+    /// Word the host writes.
     pub fromhost: Option<u64>,
     out: Box<dyn Write + Send>,
 }
 
-/// Longest text of one `write` call; more is cut, so that a broken program cannot flood the host.
+/// Maximum length of one `write` call; the rest is dropped, so that a broken program cannot flood
+/// the host.
 const MAX_WRITE: u64 = 1 << 16;
 const SYS_WRITE: u64 = 64;
 const SYS_EXIT: u64 = 93;
 const ENOSYS: u64 = 38;
 
 impl Htif {
-    /// An interface whose text goes to `out`.
+    /// An interface that writes text to `out`.
     #[must_use]
     pub fn new(tohost: u64, fromhost: Option<u64>, out: Box<dyn Write + Send>) -> Self {
         Self {

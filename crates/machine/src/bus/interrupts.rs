@@ -1,4 +1,4 @@
-//! The interrupt architecture of a machine, and what it does to the harts.
+//! The interrupt architecture of a machine, and its effects on the harts.
 //!
 //! ```text
 //!  accesses, wires --> architecture --> Effects --> feeds --> harts
@@ -17,11 +17,10 @@ use trapless_isa::cause::interrupt::{VSEI, VSSI};
 use crate::bus::dma::Message;
 use crate::bus::feed::Feed;
 
-/// VS-level software and external interrupts in `mip`: inputs that belong to a vCPU, not to the
-/// hart.
+/// VS-level software and external interrupts in `mip`: inputs of the vCPU, not of the hart.
 const VS_INPUTS: u64 = 1 << VSSI | 1 << VSEI;
 
-/// A call of the architecture and its answer.
+/// A call of the architecture and its result.
 pub(crate) enum Call<'a> {
     Load(&'a MmioAccess, Result<u64, NoRegister>),
     /// With the value that is stored.
@@ -29,7 +28,7 @@ pub(crate) enum Call<'a> {
     Csr(&'a CsrAccess, Result<u64, CsrFault>),
     File(&'a FileAccess, Result<u64, NoFile>),
     Doorbell(&'a DoorbellAccess, Result<u64, DoorbellFault>),
-    /// The handler of a user context, with what is pending for it.
+    /// Entry to the handler of a user context, with its pending events.
     EnterContext(&'a ContextAccess, Option<u64>),
     LeaveContext(&'a ContextAccess),
     /// A device drives its wire.
@@ -52,23 +51,24 @@ pub(crate) enum Call<'a> {
     },
 }
 
-/// Sees each call of the architecture.
+/// Callback for each call of the architecture.
 pub(crate) type Watcher = Box<dyn FnMut(&Call<'_>) + Send>;
 
-/// What [`Interrupts::save`] makes.
+/// State saved by [`Interrupts::save`].
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct SavedInterrupts {
-    /// As JSON.
+    /// As JSON text: architectures return a JSON value, which `postcard` cannot decode because it
+    /// does not describe itself.
     architecture: String,
     changed: u64,
     switched: u64,
     feeds: Vec<Feed>,
 }
 
-/// The interrupt architecture, and what it does to the harts.
+/// The interrupt architecture, and its effects on the harts.
 pub(crate) struct Interrupts {
     architecture: Box<dyn InterruptArchitecture>,
-    /// CSRs that belong to HS-mode.
+    /// CSRs of HS-mode.
     csrs: Vec<u16>,
     effects: Effects,
     /// The inputs of each hart.
@@ -96,7 +96,7 @@ impl Interrupts {
         self.architecture.as_ref()
     }
 
-    /// All state but that of the steps, which have been taken out.
+    /// All state except steps, which must have been taken before.
     pub fn save(&self) -> SavedInterrupts {
         SavedInterrupts {
             architecture: self.architecture.save().to_string(),
@@ -106,7 +106,7 @@ impl Interrupts {
         }
     }
 
-    /// Takes over what [`save`](Self::save) made of interrupts of the same kind.
+    /// Restores the state saved by [`save`](Self::save) for an architecture of the same kind.
     pub fn restore(&mut self, saved: SavedInterrupts) -> Result<(), String> {
         let state = serde_json::from_str(&saved.architecture).map_err(|e| e.to_string())?;
         if saved.feeds.len() != self.feeds.len() {
@@ -119,17 +119,17 @@ impl Interrupts {
         Ok(())
     }
 
-    /// Lets `watcher` see each call from now on.
+    /// Calls `watcher` for each call of the architecture from now on.
     pub fn watch(&mut self, watcher: Watcher) {
         self.watcher = Some(watcher);
     }
 
-    /// Keeps steps for [`steps`](Self::steps) from now on.
+    /// Records steps for [`steps`](Self::steps) from now on.
     pub fn record_steps(&mut self) {
         self.effects.steps.record();
     }
 
-    /// Whether there are steps to be taken out.
+    /// Whether there are steps to be taken.
     pub fn has_steps(&self) -> bool {
         !self.effects.steps.is_empty()
     }
@@ -220,7 +220,7 @@ impl Interrupts {
         arrival
     }
 
-    /// What `hart` may see at `now`.
+    /// The inputs that `hart` may see at `now`.
     pub fn lines(&mut self, hart: usize, now: u64) -> Lines {
         let lines = self.architecture.lines(hart, now);
         self.tell(&Call::Lines {
@@ -231,8 +231,8 @@ impl Interrupts {
         self.feeds[hart].lines(lines, now)
     }
 
-    /// Hands what the calls since the last delivery did at `time` to the harts other than `origin`,
-    /// which asks by itself; returns whether there was anything for them.
+    /// Delivers the effects of the calls since the last delivery, made at `time`, to the harts
+    /// other than `origin`, which reads its inputs by itself; returns whether there were any.
     pub fn deliver(&mut self, time: u64, origin: Option<usize>) -> bool {
         if self.effects.switched != 0 {
             for hart in harts_of(std::mem::take(&mut self.effects.switched)) {

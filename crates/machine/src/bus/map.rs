@@ -1,6 +1,6 @@
 //! The physical memory map, the one of QEMU's `virt` machine.
 
-/// Reset vector and what it hands to the firmware.
+/// Reset vector and the data that it passes to the firmware.
 pub const ROM: u64 = 0x1000;
 /// Length of the ROM in bytes.
 pub const ROM_LEN: u64 = 0xf000;
@@ -20,7 +20,7 @@ pub const VIRTIO: u64 = 0x1000_1000;
 pub const VIRTIO_STEP: u64 = 0x1000;
 /// Number of slots.
 pub const VIRTIO_SLOTS: usize = 8;
-/// Interrupt of slot 0, the others follow.
+/// Interrupt of slot 0; those of other slots follow.
 pub const VIRTIO_IRQ: u32 = 1;
 /// Interrupt of the first wire of PCI devices (INTA of device 0), the others follow.
 pub const PCI_IRQ: u32 = 32;

@@ -1,5 +1,5 @@
-//! The machine around the harts: passes their accesses to devices and the interrupt architecture,
-//! and events to the sinks.
+//! The bus of a machine: passes accesses of harts to devices and the interrupt architecture, and
+//! events to the sinks.
 
 pub(crate) mod address_map;
 pub(crate) mod dma;
@@ -42,33 +42,33 @@ pub(crate) struct Bus {
     map: AddressMap,
     pub slots: Vec<Slot>,
     wires: Arc<Wires>,
-    /// Of devices, for the interrupt architecture.
+    /// Messages of devices for the interrupt architecture.
     messages: Messages,
-    /// Levels the interrupt architecture knows.
+    /// Levels of wires last passed to the interrupt architecture.
     driven: u64,
     clock: VirtualClock,
     protection: Protection,
     pub sinks: Vec<Box<dyn Sink + Send>>,
-    /// All sinks take writes of guests' timers as sums.
+    /// All sinks accept counts of writes to guests' timers instead of events.
     pub sums: bool,
     pub power: PowerLatch,
     pub stop: Arc<AtomicBool>,
-    /// A device was touched: its deadline may have changed.
+    /// A device was accessed: its deadline may have changed.
     pub touched: bool,
-    /// Only one hart runs in this round, which ends when others are concerned.
+    /// Only one hart runs in this round, which ends when it affects others.
     pub alone: bool,
     /// A device or another hart may have to see what happened in this round: if `alone`, it ends
     /// early.
     pub concerned: bool,
     pub meter: Meter,
-    /// Set while sinks have seen already what happens.
+    /// Set while sinks have already received the present events.
     pub past: Past,
 }
 
-/// What [`Bus::save`] makes: what it keeps between accesses.
+/// State saved by [`Bus::save`]: all state between accesses.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct SavedBus {
-    /// Levels the interrupt architecture knows.
+    /// Levels of wires last passed to the interrupt architecture.
     driven: u64,
     /// Virtual time of devices in cycles.
     time: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Parts {
 }
 
 impl Bus {
-    /// Connects the parts. Overlapping windows are a mistake of whoever built the machine.
+    /// Connects the parts. Overlapping windows are a programming error.
     pub fn new(mut parts: Parts) -> Result<Self, String> {
         let map = AddressMap::new(
             &parts.intc.describe().windows,
@@ -138,7 +138,7 @@ impl Bus {
         &self.wires
     }
 
-    /// What it keeps between accesses.
+    /// The state between accesses.
     pub fn save(&self) -> SavedBus {
         SavedBus {
             driven: self.driven,
@@ -149,7 +149,7 @@ impl Bus {
         }
     }
 
-    /// Takes over what [`save`](Self::save) returned.
+    /// Restores the state returned by [`save`](Self::save).
     pub fn restore(&mut self, saved: &SavedBus) {
         self.driven = saved.driven;
         self.clock.set(saved.time);
@@ -158,12 +158,12 @@ impl Bus {
         self.concerned = saved.concerned;
     }
 
-    /// Takes over the PMP registers of a hart.
+    /// Copies the PMP registers of a hart.
     pub fn set_protection(&self, hart: usize, pmp: &Pmp) {
         self.protection.set(hart, pmp);
     }
 
-    /// Lets device `index` act at `time`, outside any access of a hart.
+    /// Calls device `index` at `time`, outside any access of a hart.
     pub fn with_device<T>(
         &mut self,
         index: usize,
@@ -183,8 +183,8 @@ impl Bus {
         result
     }
 
-    /// Takes changed wires and messages to the interrupt architecture, its changes to the harts other than
-    /// `origin`, which asks by itself, and its steps to the sinks.
+    /// Passes changed wires and messages to the interrupt architecture, its effects to the harts
+    /// other than `origin`, which reads its inputs by itself, and its steps to the sinks.
     pub fn propagate(&mut self, time: u64, origin: Option<usize>) {
         let before = self.meter.enter(Activity::Interrupts);
         let levels = self.wires.levels();
@@ -210,7 +210,7 @@ impl Bus {
         self.meter.leave(before);
     }
 
-    /// A message of a device arrives, or does not.
+    /// Passes a message of a device to the interrupt architecture.
     fn message(&mut self, time: u64, message: Message) {
         let device = message.device.0;
         let (hart, way) = match self.interrupts.message(time, message) {
@@ -241,7 +241,7 @@ impl Bus {
         }
     }
 
-    /// Hands what the interrupt architecture did to the sinks.
+    /// Passes steps of the interrupt architecture to the sinks.
     fn record_steps(&mut self) {
         let before = self.meter.enter(Activity::Ledger);
         let past = self.past.get();
@@ -256,7 +256,7 @@ impl Bus {
         self.meter.leave(before);
     }
 
-    /// Does work of another kind.
+    /// Runs `work` with the activity meter set to its kind.
     #[inline]
     fn metered<T>(&mut self, activity: Activity, act: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.meter.enter(activity);

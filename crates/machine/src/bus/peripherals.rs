@@ -1,4 +1,4 @@
-//! What is plugged into a machine: its console, up to eight virtio devices in slots, and PCI
+//! Devices of a machine: its console, up to eight virtio devices in virtio-mmio slots, and PCI
 //! devices.
 
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ pub enum Transport {
     Pci,
 }
 
-/// Devices beside those every machine has.
+/// Devices besides those every machine has.
 pub struct Peripherals {
     console: Box<dyn Write + Send>,
     mmio: Places<Mmio>,
@@ -40,7 +40,7 @@ pub struct Peripherals {
 }
 
 impl Peripherals {
-    /// A UART that transmits to `console`, and empty virtio slots. Each byte is written and flushed
+    /// A UART that writes to `console`, and empty virtio slots. Each byte is written and flushed
     /// when the guest sends it.
     #[must_use]
     pub fn new(console: Box<dyn Write + Send>) -> Self {
@@ -51,10 +51,10 @@ impl Peripherals {
         }
     }
 
-    /// Puts a device into the next free place; driver mistakes are told to `events`.
+    /// Puts a device into the next free place; driver errors are reported to `events`.
     ///
     /// # Errors
-    /// A sentence, if all places are taken.
+    /// If all places are taken.
     pub fn plug<D: VirtioDevice + 'static>(
         &mut self,
         transport: Transport,
@@ -64,8 +64,8 @@ impl Peripherals {
         self.plug_dated(transport, |_| device, events)
     }
 
-    /// As [`plug`](Self::plug) with a device that tells the date: `make` gets a clock that counts
-    /// from 1970, in virtual time.
+    /// As [`plug`](Self::plug) for a device with a date: `make` receives a clock that counts from
+    /// 1970, in virtual time.
     ///
     /// # Errors
     /// As [`plug`](Self::plug).
@@ -81,8 +81,8 @@ impl Peripherals {
         }
     }
 
-    /// Puts a virtio console into the next free place. It writes to `out`, and console input goes
-    /// to it instead of the UART.
+    /// Puts a virtio console into the next free place. It writes to `out`, and receives
+    /// console input instead of the UART.
     ///
     /// # Errors
     /// As [`plug`](Self::plug).
@@ -98,9 +98,9 @@ impl Peripherals {
         }
     }
 
-    /// Puts a network card with the address `mac` into the next free place, whose cable leads out
-    /// of the machine: `out` gets the guest's frames, and [`Input::Frame`](crate::Input) is for the
-    /// guest.
+    /// Puts a network card with the address `mac` into the next free place, connected to the
+    /// outside: `out` receives the guest's frames, and [`Input::Frame`](crate::Input) sends one to
+    /// the guest.
     ///
     /// # Errors
     /// As [`plug`](Self::plug).
@@ -117,14 +117,14 @@ impl Peripherals {
         }
     }
 
-    /// Index among the slots of the device that console input goes to.
+    /// Index among the slots of the device that receives console input.
     pub(crate) fn console_slot(&self) -> usize {
         let pci = self.pci.console.map(|_| PCI_SLOT);
         let mmio = self.mmio.console.map(|place| FIRST_VIRTIO + place);
         pci.or(mmio).unwrap_or(UART_SLOT)
     }
 
-    /// Index among the slots of the network card that frames from outside go to.
+    /// Index among the slots of the network card that receives frames from outside.
     pub(crate) fn cable_slot(&self) -> Option<usize> {
         let mmio = self.mmio.cable.map(|place| FIRST_VIRTIO + place);
         mmio.or(self.pci.cable.map(|_| PCI_SLOT))
@@ -246,7 +246,7 @@ impl Wiring<'_> {
 #[derive(Clone, Default)]
 pub(crate) struct ConsoleInput(Arc<Mutex<VecDeque<u8>>>);
 
-/// Input beyond this many waiting bytes is dropped, since no driver reads it.
+/// Maximum number of queued bytes; further input is dropped, since no driver reads it.
 pub(crate) const MAX_INPUT: usize = 1 << 20;
 
 impl ConsoleInput {
@@ -258,18 +258,18 @@ impl ConsoleInput {
 }
 
 impl ConsoleInput {
-    /// What waits.
+    /// The queued bytes.
     pub fn waiting(&self) -> Vec<u8> {
         let queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         queue.iter().copied().collect()
     }
 
-    /// Lets this wait instead.
+    /// Replaces the queued bytes.
     pub fn replace(&self, waiting: Vec<u8>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = waiting.into();
     }
 
-    /// Puts `unread` back before all other input: what a driver discarded while it set up its
+    /// Puts `unread` back before all other input: bytes that a driver discarded while it set up its
     /// device.
     fn take_back(&self, unread: &mut VecDeque<u8>) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -278,7 +278,7 @@ impl ConsoleInput {
         }
     }
 
-    /// Offers up to `room` waiting bytes to a device; those it takes are removed.
+    /// Offers up to `room` queued bytes to a device; those it takes are removed.
     pub fn pass_on(&self, room: usize, take: impl FnOnce(&[u8]) -> usize) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = room.min(queue.len());
@@ -289,12 +289,12 @@ impl ConsoleInput {
     }
 }
 
-/// The UART with its input line: whenever a guest that listens makes room, waiting input follows.
+/// The UART with its input queue: input is passed on when a guest that reads it makes room.
 struct ConsoleUart {
     uart: Uart,
     input: ConsoleInput,
     listener: Listener,
-    /// What the receiver holds, that is: what the guest has not read yet.
+    /// Content of the receiver: bytes that the guest has not read yet.
     unread: VecDeque<u8>,
 }
 
@@ -304,8 +304,8 @@ impl ConsoleUart {
     const FCR: u64 = 2;
 }
 
-/// Whether the guest wants input. A driver empties the receiver before it is ready, perhaps several
-/// times: what arrives then is lost, so whoever types waits until somebody listens.
+/// Whether the guest reads input. A driver empties the receiver, perhaps several times, before it
+/// is ready: what arrives then would be lost, so input is queued until a driver is ready.
 #[derive(Default)]
 struct Listener {
     /// The divisor latch covers the first two registers.
@@ -320,14 +320,14 @@ impl Listener {
     const IER: u64 = 1;
     const LCR: u64 = 3;
     const LSR: u64 = 5;
-    /// More reads of the line status in a row than a driver makes that waits until it may transmit.
+    /// More consecutive reads of the line status than a driver makes while it waits to transmit.
     const POLLING: u32 = 16;
 
     fn read(&mut self, register: u64) {
         if register == Self::LSR {
             self.polls = self.polls.saturating_add(1);
         } else if register != 0 || self.latch {
-            // Polling goes on when what it found has been read.
+            // Reading received data does not end polling.
             self.polls = 0;
         }
     }

@@ -1,4 +1,4 @@
-//! What the interrupt architecture may access in memory: RAM, as far as PMP lets HS-mode.
+//! Memory that the interrupt architecture may access: RAM, as far as PMP permits HS-mode.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,23 +15,26 @@ impl Protection {
         Self((0..harts).map(|_| Mutex::default()).collect())
     }
 
-    /// Takes over the registers of a hart.
+    /// Copies the registers of a hart.
     pub fn set(&self, hart: usize, pmp: &Pmp) {
         if let Some(own) = self.0.get(hart) {
             *own.lock().unwrap_or_else(PoisonError::into_inner) = pmp.clone();
         }
     }
 
-    /// Whether HS-mode of a hart may access the word at `addr`.
-    fn permits(&self, hart: usize, addr: u64, write: bool) -> bool {
+    /// Whether `check` holds for the PMP registers of a hart.
+    fn permits(&self, hart: usize, check: impl FnOnce(&Pmp) -> bool) -> bool {
         self.0.get(hart).is_some_and(|pmp| {
             let pmp = pmp.lock().unwrap_or_else(PoisonError::into_inner);
-            pmp.supervisor_may(addr, 8, write)
+            check(&pmp)
         })
     }
 }
 
-/// RAM as interrupt architectures see it.
+/// Bytes of an access of the interrupt architecture.
+const WORD: u8 = 8;
+
+/// RAM for accesses of interrupt architectures.
 pub(crate) struct Tables {
     pub ram: Ram,
     pub protection: Protection,
@@ -39,12 +42,16 @@ pub(crate) struct Tables {
 
 impl Memory for Tables {
     fn load(&self, hart: usize, addr: u64) -> Option<u64> {
-        let permitted = self.protection.permits(hart, addr, false);
-        permitted.then(|| self.ram.load(addr, 8))?
+        let permitted = self
+            .protection
+            .permits(hart, |pmp| pmp.supervisor_may_read(addr, WORD.into()));
+        permitted.then(|| self.ram.load(addr, WORD))?
     }
 
     fn store(&self, hart: usize, addr: u64, value: u64) -> Option<()> {
-        let permitted = self.protection.permits(hart, addr, true);
-        permitted.then(|| self.ram.store(addr, 8, value))?
+        let permitted = self
+            .protection
+            .permits(hart, |pmp| pmp.supervisor_may_write(addr, WORD.into()));
+        permitted.then(|| self.ram.store(addr, WORD, value))?
     }
 }

@@ -1,4 +1,4 @@
-//! What a machine gives its devices: interrupt wires and virtual time.
+//! Interrupt wires and virtual time for devices.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,12 +17,12 @@ pub(crate) struct Wires {
 pub(crate) type WireLevels = (u64, u64);
 
 impl Wires {
-    /// All that there is.
+    /// The complete state.
     pub fn save(&self) -> WireLevels {
         (self.levels.load(Relaxed), self.again.load(Relaxed))
     }
 
-    /// Makes everything as it was.
+    /// Restores a saved state.
     pub fn restore(&self, (levels, again): WireLevels) {
         self.levels.store(levels, Relaxed);
         self.again.store(again, Relaxed);
@@ -68,7 +68,7 @@ impl IrqLine for Wire {
     }
 }
 
-/// Virtual time for devices: that of the access they are handling, never going back.
+/// Virtual time for devices: that of the current access; monotonic.
 #[derive(Clone, Default)]
 pub(crate) struct VirtualClock(Arc<AtomicU64>);
 
@@ -77,7 +77,7 @@ impl VirtualClock {
         self.0.load(Relaxed)
     }
 
-    /// Sets it, back as well.
+    /// Sets it, also backwards.
     pub fn set(&self, now: u64) {
         self.0.store(now, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The cost model as data: what each kind of work costs, and where the figure comes from.
+//! The cost model as data: the price of each kind of work, and its source.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,19 +9,19 @@ use trapless_hart::CostModel;
 
 use crate::drive::virtual_time::VirtualTime;
 
-/// Most cycles a single figure may have; beyond that a typing error is more likely than intent.
+/// Maximum price in cycles; a larger one is more likely a typing error than intended.
 const MAX_CYCLES: u32 = 100_000;
 
-/// Kinds of work that cost something in every model, or time could stand still.
+/// Kinds of work whose price must not be 0, or virtual time could stand still.
 const NEVER_FREE: [&str; 5] = ["simple", "branch", "jump", "system", "trap"];
 
-/// A price in place of a model's own.
+/// A price that replaces that of a model.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "serde_json::Value", into = "PriceText")]
 pub enum Price {
     /// In cycles.
     Cycles(u32),
-    /// So many times that of the model.
+    /// A factor of the model's price.
     Factor(f64),
 }
 
@@ -133,10 +133,10 @@ impl CostTable {
         }
     }
 
-    /// The default with the figures of a TOML file, whose text this is, in place of its own.
+    /// The default model with the prices of a TOML file, given as its text.
     ///
     /// # Errors
-    /// What the file says that the model does not know.
+    /// If the file is malformed or has unknown names.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| e.message().to_string())?;
         let table = Self::inorder();
@@ -148,7 +148,7 @@ impl CostTable {
         table.changed(file.name.unwrap_or_else(|| "custom".into()), file.figures)
     }
 
-    /// This one with other figures, and with a name of its own.
+    /// This model with other prices and another name.
     fn changed(mut self, name: String, figures: BTreeMap<String, Figure>) -> Result<Self, String> {
         self.name = name;
         for (key, figure) in figures {
@@ -171,7 +171,7 @@ impl CostTable {
         Ok(self)
     }
 
-    /// The default with these prices in cycles, by name, in place of its own.
+    /// The default model with these prices in cycles, by name.
     ///
     /// # Errors
     /// As [`from_text`](Self::from_text).
@@ -185,7 +185,7 @@ impl CostTable {
         Self::inorder().changed("custom".into(), figures)
     }
 
-    /// This one with other prices, by name.
+    /// This model with other prices, by name.
     ///
     /// # Errors
     /// As [`from_text`](Self::from_text).
@@ -211,10 +211,10 @@ impl CostTable {
         format!("there is no {name}; use {}", known.join(", "))
     }
 
-    /// The prices as the hart takes them.
+    /// The prices in the hart's form.
     ///
     /// # Panics
-    /// If a figure is missing, which constructors rule out.
+    /// If a price is missing, which constructors rule out.
     #[must_use]
     pub fn model(&self) -> CostModel {
         let prices: serde_json::Map<_, _> = self

@@ -1,16 +1,15 @@
-//! ISA strings as users of Spike and riscv-arch-test write them: `rv64gc_h_zba_zbb_sstc`.
+//! ISA strings as in Spike and riscv-arch-test: `rv64gc_h_zba_zbb_sstc`.
 
 use trapless_isa::Extensions;
 use trapless_isa::extension::Ext;
 
-/// Parts of what every hart has, and modes: naming them changes nothing. So does naming an
-/// extension that every hart has.
+/// Modes and extensions that every hart has: they are accepted and change nothing.
 const PARTS: [&str; 11] = [
     "zmmul", "zaamo", "zalrsc", "sv39", "sv48", "sv57", "sm", "smu", "s", "u", "su",
 ];
 
-/// The switch by which users turn an extension on and off: our own extensions have a long name in
-/// ISA strings besides.
+/// The name by which options enable and disable an extension: our own extensions have a longer name
+/// in ISA strings, too.
 pub fn switch<'a>(extensions: &'a mut Extensions, name: &str) -> Option<&'a mut bool> {
     if name.starts_with('x') {
         return extensions.named(name);
@@ -18,10 +17,10 @@ pub fn switch<'a>(extensions: &'a mut Extensions, name: &str) -> Option<&'a mut 
     extensions.switch(name)
 }
 
-/// The extensions an ISA string names; whatever it does not name is absent.
+/// The extensions that an ISA string names; all others are absent.
 ///
 /// # Errors
-/// A sentence that names what the machine does not have.
+/// If the machine does not have one of them; the message names it.
 pub fn parse(text: &str) -> Result<Extensions, String> {
     let lower = text.to_lowercase();
     let body = lower
@@ -42,7 +41,7 @@ pub fn parse(text: &str) -> Result<Extensions, String> {
     let letters = letters.split_inclusive(|_| true);
     let mut extensions = Extensions::NONE;
     for name in letters.chain(names) {
-        // G is F and D, and what every hart has.
+        // G is F and D, and extensions that every hart has.
         let name = if name == "g" { "d" } else { name };
         match extensions.named(name) {
             Some(switch) => *switch = true,

@@ -1,6 +1,6 @@
-//! Machines by name: those the project comes with, and a user's own out of files.
+//! Machines by name: those of the project, and users' own in files.
 //!
-//! A file has a table for each machine. It says what differs from `base`, one of the others:
+//! A file has a table for each machine, with its differences from `base`, another machine:
 //!
 //! ```toml
 //! [machines.slow-traps]
@@ -23,7 +23,7 @@ use crate::config::own::{Architecture, OwnMachine};
 use crate::config::preset::{Interrupts, MachineConfig, Preset, presets};
 use crate::error::Error;
 
-/// Longest name of a machine, which is part of file names.
+/// Maximum length of a machine's name, which is part of file names.
 const NAME: usize = 40;
 
 /// A file.
@@ -32,7 +32,7 @@ const NAME: usize = 40;
 struct File {
     #[serde(default)]
     machines: BTreeMap<String, Own>,
-    /// For `trapless-experiments`.
+    /// Read by `trapless-experiments`.
     #[serde(default, rename = "workloads")]
     _workloads: IgnoredAny,
 }
@@ -50,7 +50,7 @@ struct Own {
     extensions: BTreeMap<String, bool>,
 }
 
-/// Shows `visit` each name of a file in the table of a machine.
+/// Calls `visit` for each name of a file in the table of a machine.
 pub fn visit_files(machine: &mut toml::Table, visit: &mut dyn FnMut(&mut String)) {
     if let Some(toml::Value::String(name)) = machine.get_mut("cost") {
         visit(name);
@@ -66,12 +66,12 @@ struct Known {
     architecture: Option<Architecture>,
 }
 
-/// All that can be named.
+/// All known machines.
 #[derive(Clone, Debug)]
 pub struct Machines(BTreeMap<String, Known>);
 
 impl Default for Machines {
-    /// Those the project comes with.
+    /// The machines of the project.
     fn default() -> Self {
         let known = |preset| Known {
             preset,
@@ -85,22 +85,22 @@ impl Default for Machines {
 }
 
 impl Machines {
-    /// Adds those of the file at `path`, whose text is `text`.
+    /// Adds the machines of the file at `path`, whose text is `text`.
     ///
     /// # Errors
-    /// A sentence with what is wrong, and where.
+    /// If the file is wrong; the message says where.
     pub fn add(&mut self, path: &Path, text: &str) -> Result<(), Error> {
         let fail = |what: String| Error::Invalid(format!("{}: {what}", path.display()));
         let file: File = toml::from_str(text).map_err(|e| fail(e.to_string()))?;
         let mut left = file.machines;
         while !left.is_empty() {
-            // A machine may come before its base.
+            // A machine may precede its base.
             let ready = left.iter().find(|(_, own)| self.0.contains_key(&own.base));
             let Some(name) = ready.map(|(name, _)| name.clone()) else {
                 let wrong = left.iter().map(|(name, o)| format!("{name} on {}", o.base));
                 let wrong = wrong.collect::<Vec<_>>().join(", ");
                 return Err(fail(format!(
-                    "base names no machine that there is, or one that is based on this: {wrong}"
+                    "base is unknown, or itself based on this machine: {wrong}"
                 )));
             };
             let own = left.remove(&name).expect("it was found");
@@ -113,13 +113,13 @@ impl Machines {
     /// Adds a machine with an interrupt architecture from outside the project.
     ///
     /// # Errors
-    /// A sentence about its name, or a base that there is not.
+    /// If its name is not allowed or its base is unknown.
     pub fn add_own(&mut self, own: &OwnMachine) -> Result<(), Error> {
         let name = &own.name;
         self.check_name(name).map_err(Error::Invalid)?;
         let Some(base) = self.0.get(&own.base) else {
             return Err(Error::Invalid(format!(
-                "the machine {name} is based on {}, which there is not; use one of: {}",
+                "the machine {name} is based on {}, which does not exist; use one of: {}",
                 own.base,
                 self.names()
             )));
@@ -136,7 +136,7 @@ impl Machines {
         all.join(", ")
     }
 
-    /// Refuses what cannot be the name of another machine.
+    /// Rejects a name that another machine cannot have.
     fn check_name(&self, name: &str) -> Result<(), String> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > NAME || !name.chars().all(plain) {
@@ -192,7 +192,7 @@ impl Machines {
     /// The machine called `name` with one hart and 1 GiB.
     ///
     /// # Errors
-    /// A sentence with the known names.
+    /// If there is none; the message lists the known names.
     pub fn config(&self, name: &str) -> Result<MachineConfig, Error> {
         let Some(known) = self.0.get(name) else {
             return Err(Error::Invalid(format!(
@@ -211,10 +211,10 @@ impl Machines {
 }
 
 impl MachineConfig {
-    /// The machine called `name` of those the project comes with, with one hart and 1 GiB.
+    /// The project's machine called `name`, with one hart and 1 GiB.
     ///
     /// # Errors
-    /// A sentence with the known names.
+    /// If there is none; the message lists the known names.
     pub fn preset(name: &str) -> Result<Self, Error> {
         Machines::default().config(name)
     }
@@ -253,7 +253,7 @@ mod tests {
     fn wrong_files_are_refused_with_a_sentence() {
         for (text, what) in [
             ("[machines.a]\nbase = \"a\"", "a on a"),
-            ("[machines.a]\nbase = \"none\"", "base names no machine"),
+            ("[machines.a]\nbase = \"none\"", "base is unknown"),
             (
                 "[machines.sstc]\nbase = \"sbi\"",
                 "a machine called sstc already",
@@ -313,11 +313,11 @@ mod tests {
                 .contains("leave xvei out")
         );
 
-        let told = |own| machines.clone().add_own(&own).unwrap_err().to_string();
-        assert!(told(own("sstc", "sbi")).contains("a machine called sstc already"));
-        assert!(told(own("Mine", "sbi")).contains("lower-case letters"));
+        let error = |own| machines.clone().add_own(&own).unwrap_err().to_string();
+        assert!(error(own("sstc", "sbi")).contains("a machine called sstc already"));
+        assert!(error(own("Mine", "sbi")).contains("lower-case letters"));
         assert!(
-            told(own("other", "stsc")).contains("based on stsc, which there is not; use one of")
+            error(own("other", "stsc")).contains("based on stsc, which does not exist; use one of")
         );
     }
 }

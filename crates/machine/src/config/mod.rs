@@ -1,4 +1,4 @@
-//! What a machine is, before it is built.
+//! Configurations of machines.
 
 pub mod cost;
 pub(crate) mod isa_string;

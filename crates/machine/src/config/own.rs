@@ -1,5 +1,5 @@
-//! Interrupt architectures from outside the project, for machines of one's own. `preset` has the
-//! configuration that names one, and of which one is made: the two are halves of one thing.
+//! Interrupt architectures from outside the project. This module and `preset` depend on each other:
+//! a configuration names an architecture, which is made from the configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use trapless_intc::InterruptArchitecture;
 
 use crate::config::preset::MachineConfig;
 
-/// Makes the interrupt architecture of a machine. Cloned with its configuration, which a twin or a
-/// second run is built from.
+/// Makes the interrupt architecture of a machine. Cloned with its configuration, from which a twin
+/// or a second run is built.
 #[derive(Clone)]
 pub struct Architecture(Arc<Make>);
 
 type Make = dyn Fn(&MachineConfig) -> Box<dyn InterruptArchitecture> + Send + Sync;
 
 impl Architecture {
-    /// The one that `make` makes of a configuration that has been checked.
+    /// The architecture that `make` creates from a checked configuration.
     pub fn new<F>(make: F) -> Self
     where
         F: Fn(&MachineConfig) -> Box<dyn InterruptArchitecture> + Send + Sync + 'static,
@@ -39,11 +39,11 @@ impl fmt::Debug for Architecture {
 /// A machine with an interrupt architecture from outside the project.
 #[derive(Clone, Debug)]
 pub struct OwnMachine {
-    /// Its name, not one that there is: lower-case letters, digits and `-`.
+    /// Its name, which no other machine has: lower-case letters, digits and `-`.
     pub name: String,
-    /// The machine that it is but for its interrupts: `sstc`, for instance.
+    /// The machine from which it differs only in its interrupt architecture: `sstc`, for instance.
     pub base: String,
-    /// One line for lists.
+    /// Description of one line.
     pub summary: String,
     /// Its interrupt architecture.
     pub architecture: Architecture,

@@ -1,4 +1,4 @@
-//! The machines the project comes with.
+//! The machines of the project.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -36,7 +36,7 @@ pub enum Interrupts {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
-    /// One line for lists.
+    /// Description of one line.
     pub summary: String,
     /// Interrupt architecture.
     pub interrupts: Interrupts,
@@ -54,10 +54,10 @@ pub fn presets() -> BTreeMap<String, Preset> {
     parse(include_str!("machines.toml")).expect("embedded file")
 }
 
-/// Presets out of the text of a file like `machines.toml`.
+/// Parses presets in the text of a file like `machines.toml`.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// If the text is wrong; the message says where.
 pub fn parse(text: &str) -> Result<BTreeMap<String, Preset>, String> {
     toml::from_str(text).map_err(|e| e.to_string())
 }
@@ -65,25 +65,25 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, Preset>, String> {
 /// Default GEILEN, guest interrupt files of a hart: the maximum of QEMU's `virt`.
 const DEFAULT_GUESTS: u8 = 7;
 
-/// Date at power-on of a machine whose maker does not say: 2025-01-01, in seconds since 1970. It is
-/// always the same, so that runs are.
+/// Default date at power-on: 2025-01-01, in seconds since 1970. Constant, so that runs are
+/// reproducible.
 pub const EPOCH: u64 = 1_735_689_600;
-/// Most harts a machine can have.
+/// Maximum number of harts.
 pub const MAX_HARTS: usize = 64;
-/// Most RAM in bytes.
+/// Maximum size of RAM in bytes.
 pub const MAX_RAM: u64 = 64 << 30;
-/// Least RAM in bytes.
+/// Minimum size of RAM in bytes.
 pub const MIN_RAM: u64 = 1 << 20;
 
-/// What a machine is, without what is loaded into it or plugged into its slots.
+/// Configuration of a machine, without payload and devices in slots.
 #[derive(Clone, Debug, Serialize)]
 pub struct MachineConfig {
     /// Name of the preset it started from.
     pub machine: String,
     /// Interrupt architecture.
     pub interrupts: Interrupts,
-    /// One from outside the project, instead of it. Checkpoints and ledgers know it by the
-    /// machine's name.
+    /// An architecture from outside the project that replaces it. Checkpoints and ledgers identify
+    /// it by the machine's name.
     #[serde(skip)]
     pub architecture: Option<Architecture>,
     /// Number of harts, 1..=[`MAX_HARTS`].
@@ -94,7 +94,7 @@ pub struct MachineConfig {
     pub hart: HartConfig,
     /// Prices.
     pub cost: CostTable,
-    /// Cycles each hart runs before it is the next one's turn, 1..=1 000 000.
+    /// Cycles each hart runs before the next hart takes its turn, 1..=1 000 000.
     pub quantum: u64,
     /// Whether supervisor software interrupts have an SSWI.
     pub sswi: bool,
@@ -116,7 +116,7 @@ pub struct MachineConfig {
 pub enum Engine {
     /// Compiles what runs often to machine code of the host, if it is one the compiler knows.
     Jit {
-        /// Runs of a block that are interpreted before it is compiled.
+        /// Executions of a block that are interpreted before it is compiled.
         hot: u32,
     },
     /// Interprets everything.
@@ -132,7 +132,7 @@ impl Default for Engine {
 }
 
 impl MachineConfig {
-    /// A machine as `preset` says, with one hart and 1 GiB.
+    /// The machine of `preset`, with one hart and 1 GiB.
     pub(crate) fn of(name: &str, preset: &Preset) -> Self {
         let cost = CostTable::inorder();
         let hart = HartConfig {
@@ -198,7 +198,7 @@ impl MachineConfig {
     /// to 63), or `aia.delivery` (`msi`, or `direct` for an APLIC without IMSICs).
     ///
     /// # Errors
-    /// A sentence with what there is.
+    /// If there is no such setting or value; the message lists them.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let fail = |text: String| Err(Error::Invalid(text));
         let Interrupts::Aia { guests } = &mut self.interrupts else {
@@ -229,7 +229,7 @@ impl MachineConfig {
     /// Checks ranges.
     ///
     /// # Errors
-    /// A sentence that says what to change.
+    /// If a value is out of range; the message says what to change.
     pub fn check(&self) -> Result<(), Error> {
         let fail = |text: String| Err(Error::Invalid(text));
         if !(1..=MAX_HARTS).contains(&self.harts) {
@@ -273,7 +273,7 @@ impl MachineConfig {
     }
 }
 
-/// A size in bytes as users write it: `512M`, `2G`, `65536`.
+/// A size in bytes in the form of options: `512M`, `2G`, `65536`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "SizeGiven", into = "u64")]
 pub struct Size(pub u64);
@@ -299,7 +299,7 @@ impl FromStr for Size {
     }
 }
 
-/// A size in a file: a number of bytes, or as users write it.
+/// A size in a file: a number of bytes, or the form of options.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum SizeGiven {

@@ -28,18 +28,18 @@ use crate::outside::Input;
 
 /// Rounds between two comparisons of all registers.
 const FULL: u64 = 16;
-/// Virtual time between two comparisons of RAM, in cycles.
+/// Virtual time between two comparisons of all RAM, in cycles.
 const RAM_INTERVAL: u64 = 2_000_000_000;
 /// Bytes of RAM compared at once.
 const CHUNK: usize = 1 << 16;
 /// Events shown before a difference.
 const LAST_EVENTS: usize = 8;
-/// Most instructions shown of a block.
+/// Maximum number of instructions shown of a block.
 const SHOWN: usize = 64;
 /// Rounds that the search for a difference continues after the time at which it was found.
 const GRACE: u64 = 4 * FULL;
 
-/// Builds the machine again, run by this engine and without console input.
+/// Builds the machine again, with this engine and without console input.
 pub type Build = Box<dyn Fn(Engine) -> Result<Machine, Error> + Send>;
 
 /// Events of a machine since the last comparison.
@@ -61,7 +61,7 @@ impl Tape {
     }
 }
 
-/// What differs: its name, and its values on the machine and on the twin.
+/// A difference: its name, and its values on the machine and on the twin.
 type Difference = (String, String, String);
 
 /// Compares machines.
@@ -73,7 +73,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Listens to the events of both.
+    /// Records the events of both.
     fn of(machines: [&mut Machine; 2]) -> Self {
         let comparison = Self::default();
         for (machine, tape) in machines.into_iter().zip(&comparison.tapes) {
@@ -82,7 +82,7 @@ impl Comparison {
         comparison
     }
 
-    /// What differs between the harts of `a` and `b`, and between the events since the last
+    /// Differences between the harts of `a` and `b`, and between the events since the last
     /// comparison.
     fn differences(&mut self, a: &Machine, b: &Machine, full: bool) -> Vec<Difference> {
         let mut found = Vec::new();
@@ -177,7 +177,7 @@ fn block(machine: &mut Machine, index: usize) -> String {
     text
 }
 
-/// A pair of machines that start again.
+/// A pair of new machines.
 struct Pair {
     machines: [Machine; 2],
     comparison: Comparison,
@@ -230,7 +230,7 @@ impl Pair {
     }
 }
 
-/// A second machine that is run along with a machine and compared with it.
+/// A second machine that runs in lock-step with a machine and is compared with it.
 pub(crate) struct Twin {
     machine: Machine,
     build: Build,
@@ -362,7 +362,7 @@ impl Twin {
             let harts = pair.machines[0].harts.len();
             let mut blocks = Vec::new();
             for hart in 0..harts {
-                // Of both, so that looking changes both in the same way.
+                // Of both machines, so that inspection has the same side effects on both.
                 block(&mut pair.machines[0], hart);
                 blocks.push(block(&mut pair.machines[1], hart));
             }
@@ -420,7 +420,7 @@ fn events(text: &mut String, comparison: &Comparison) {
 }
 
 impl Machine {
-    /// Lets a twin of this machine, built by `build` and interpreted, run along from now on: a run
+    /// Runs an interpreted twin of this machine, built by `build`, in lock-step from now on: a run
     /// ends with [`Outcome::Diverged`] when they differ. To be called before the first instruction.
     /// The twin gets the machine's input, but no changes that a debugger makes.
     ///
@@ -431,7 +431,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What differs after [`Outcome::Diverged`]: lines of text.
+    /// The differences after [`Outcome::Diverged`]: lines of text.
     #[must_use]
     pub fn divergence(&self) -> &str {
         self.twin.as_ref().map_or("", |twin| &twin.report)
@@ -441,14 +441,14 @@ impl Machine {
     pub(crate) fn run_with_twin(&mut self, limits: &Limits) -> Option<Outcome> {
         let mut twin = self.twin.take()?;
         let outcome = twin.run(self, limits);
-        // Stopped in the middle of a round, the machine is alone from now on.
+        // A machine that stopped in the middle of a round has no twin from now on.
         if outcome != Outcome::Stopped {
             self.twin = Some(twin);
         }
         Some(outcome)
     }
 
-    /// Tells the twin about input.
+    /// Passes input to the twin.
     pub(crate) fn twin_input(&mut self, at: u64, input: &Input) {
         if let Some(twin) = &mut self.twin {
             twin.machine.bring(at, input.clone());

@@ -1,4 +1,4 @@
-//! Whose turn it is, and for how long.
+//! Scheduling of harts, and control of runs.
 
 pub mod lockstep;
 pub(crate) mod progress;

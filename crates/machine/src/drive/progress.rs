@@ -1,4 +1,4 @@
-//! Where a run stands, when it is to stop, and how it ended.
+//! Position of a run, its limits, and its outcome.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Progress {
     /// Virtual time all harts have reached.
     pub now: u64,
-    /// End of the round under way.
+    /// End of the current round.
     pub horizon: u64,
-    /// A round is under way.
+    /// Whether a round is in progress.
     pub in_round: bool,
-    /// Hart whose turn it is in the round under way.
+    /// Hart whose turn it is in the current round.
     pub turn: usize,
     /// Earliest deadline of a device.
     pub device_deadline: u64,
     /// Harts held back by a debugger, and those of them that may catch up.
     pub late: Vec<usize>,
     pub due: Vec<usize>,
-    /// A run ends after each block.
+    /// Whether a run ends after each block.
     pub single: bool,
 }
 
 /// Limits of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Stop soon after this virtual time (cycles): at the end of the round, so that a run in pieces
-    /// is the same as a run in one.
+    /// Stop soon after this virtual time (cycles): at the end of the round, so that a run in
+    /// several parts is the same as one without a break.
     pub until: u64,
     /// Stop soon after this many instructions, of all harts together since reset.
     pub instret: u64,
@@ -50,9 +50,9 @@ pub enum Outcome {
     Rebooted,
     /// The guest ended with this code: through `tohost`, or through the test finisher.
     Exit(u64),
-    /// All harts wait and nothing but console input can wake one.
+    /// All harts wait, and only input can wake one.
     Idle,
-    /// Somebody set the stop handle.
+    /// The stop handle was set.
     Stopped,
     /// A limit was reached.
     Limit,

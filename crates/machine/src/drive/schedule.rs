@@ -1,4 +1,4 @@
-//! Who runs when: a deterministic scheduler of harts, device deadlines and input.
+//! A deterministic scheduler of harts, device deadlines and input.
 //!
 //! ```text
 //! round:  input and device deadlines that are due
@@ -7,8 +7,8 @@
 //!         all harts wait? now = the next wake-up, input or deadline
 //! ```
 //!
-//! While all harts but one wait, rounds are longer, and end when that hart does something that a
-//! device or another hart may have to see.
+//! While all harts but one wait, rounds are longer, and end when that hart does something that may
+//! affect a device or another hart.
 //!
 //! Nothing here reads the host's clock. The local time of a waiting hart advances when it wakes.
 
@@ -100,8 +100,8 @@ impl Machine {
     }
 
     /// Holds back the hart that an observer stopped: its turn is over until
-    /// [`recall`](Self::recall), except that each further round lets it try. For debuggers; the run
-    /// is then no longer the one without them.
+    /// [`recall`](Self::recall), except that it may try again in each further round. For debuggers;
+    /// the run then differs from one without a debugger.
     pub fn postpone(&mut self, hart: usize) {
         if self.clock.in_round && self.clock.turn == hart {
             self.clock.turn += 1;
@@ -112,8 +112,8 @@ impl Machine {
         }
     }
 
-    /// Lets the harts that were held back catch up before any other goes on. Returns whether there
-    /// are any.
+    /// Lets the harts that were held back catch up before any other continues. Returns whether
+    /// there are any.
     pub fn recall(&mut self) -> bool {
         let some = !self.clock.late.is_empty();
         self.clock.due.append(&mut self.clock.late);
@@ -135,7 +135,7 @@ impl Machine {
             .then_some(Outcome::Stopped)
     }
 
-    /// Delivers what is due and sets the horizon.
+    /// Handles input and deadlines that are due, and sets the horizon.
     fn begin_round(&mut self) {
         let now = self.clock.now;
         self.input.between_rounds(now, self.bus.past.get());
@@ -172,7 +172,7 @@ impl Machine {
         self.clock.horizon = end.min(input).min(self.clock.device_deadline).max(now + 1);
     }
 
-    /// Cycles that a round can have at most.
+    /// Maximum length of a round in cycles.
     pub(crate) fn longest_round(&self) -> u64 {
         (self.config.quantum * QUANTA_ALONE).max(1)
     }
@@ -211,11 +211,11 @@ impl Machine {
         self.clock.device_deadline = deadline;
     }
 
-    /// Lets hart `index` run to the horizon.
+    /// Runs hart `index` to the horizon.
     fn turn(&mut self, index: usize, mut observer: Option<&mut dyn Observer>) -> Option<Outcome> {
         let horizon = self.clock.horizon;
         let hart = &mut self.harts[index];
-        // Set once the hart has looked at its inputs and decided to wait.
+        // Set once the hart has read its inputs and decided to wait.
         let mut earliest = hart.now();
         loop {
             if hart.waiting() {
@@ -242,7 +242,7 @@ impl Machine {
             self.bus.meter.set(Activity::Schedule);
             self.bus.interrupts.feeds[index].now = hart.now();
             if stop == Stop::Observer {
-                // In the middle of a turn: nothing else may happen here.
+                // The turn is not over, so nothing else may be done here.
                 return Some(Outcome::Observer(index));
             }
             if let Some(htif) = &mut self.htif {

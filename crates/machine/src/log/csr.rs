@@ -6,7 +6,7 @@ use trapless_isa::inst::{Inst, Op};
 
 /// A CSR instruction about to execute.
 pub(super) struct CsrAccess {
-    /// The register it reaches, after the VS aliases.
+    /// The register that is accessed, after VS aliases.
     addr: u16,
     /// Its value; `None` for a register of the interrupt architecture.
     old: Option<u64>,
@@ -17,7 +17,7 @@ pub(super) struct CsrAccess {
 }
 
 impl CsrAccess {
-    /// What `inst` of `hart` is about to do.
+    /// The access that `inst` of `hart` is about to make.
     pub fn new(hart: &Hart, inst: &Inst) -> Self {
         let addr = hart.csr_alias((inst.imm & 0xfff) as u16);
         let operand = match inst.op {
@@ -32,7 +32,7 @@ impl CsrAccess {
         }
     }
 
-    /// What it did, once `hart` has executed it.
+    /// Text of the access, once `hart` has executed it.
     pub fn text(&self, hart: &Hart, inst: &Inst) -> String {
         let name = csr::name(self.addr);
         match (self.writes, self.old) {
@@ -76,7 +76,7 @@ impl Shadow {
         Self(TRAP.map(|addr| hart.peek_csr_as_m(addr).unwrap_or(0)))
     }
 
-    /// Brings the values up to date and reports each change: name, old, new.
+    /// Updates the values and reports each change: name, old, new.
     pub fn update(&mut self, hart: &Hart, mut report: impl FnMut(String, u64, u64)) {
         let now = Self::of(hart);
         for (i, &addr) in TRAP.iter().enumerate() {

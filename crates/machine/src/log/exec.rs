@@ -37,13 +37,13 @@ struct State {
     shadow: Option<Shadow>,
 }
 
-/// What is known of each hart.
+/// State of each hart.
 pub(super) struct HartLog {
     exec: bool,
     csr: bool,
     file: LogFile,
     harts: Vec<State>,
-    /// The line being written, kept for its memory.
+    /// The line being written; kept to reuse its allocation.
     line: String,
 }
 
@@ -65,7 +65,7 @@ impl HartLog {
         &mut self.harts[hart]
     }
 
-    /// Writes what the last trap or return changed.
+    /// Writes the CSR changes of the last trap or return.
     fn changes(&mut self, hart: &Hart) {
         let file = self.file.clone();
         let state = self.state(hart.id());
@@ -87,7 +87,7 @@ impl HartLog {
 
     fn before(&mut self, hart: &Hart, pc: u64, inst: &Inst) {
         let mut inst = *inst;
-        // The interpreter's number for a destination that nobody reads.
+        // The interpreter's register number for discarded results.
         inst.rd &= 31;
         let mut pending = Pending {
             mode: hart.mode(),

@@ -1,4 +1,4 @@
-//! The file all lines of a log go to.
+//! The file of a log.
 
 use std::fmt::Arguments;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
 
-/// Bytes collected before a write: an `exec` log has gigabytes.
+/// Size of the buffer in bytes: an `exec` log has gigabytes.
 const BUFFER: usize = 1 << 20;
 
 struct Inner {
@@ -18,7 +18,7 @@ struct Inner {
 }
 
 /// A buffered file with several writers. After a failed write everything else is dropped, so that a
-/// full disk does not end the machine; [`finish`](Self::finish) tells.
+/// full disk does not end the machine; [`finish`](Self::finish) returns the error.
 #[derive(Clone)]
 pub struct LogFile(Arc<Mutex<Inner>>);
 
@@ -26,7 +26,7 @@ impl LogFile {
     /// Creates or replaces the file `path`.
     ///
     /// # Errors
-    /// A sentence that names it.
+    /// If the file cannot be created.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let file = File::create(path).map_err(|e| {
             Error::Invalid(format!("cannot create the log {}: {e}", path.display()))
@@ -50,10 +50,10 @@ impl LogFile {
         }
     }
 
-    /// Writes what is buffered.
+    /// Flushes the buffer.
     ///
     /// # Errors
-    /// A sentence about the first write that failed.
+    /// The first write that failed.
     pub fn finish(&self) -> Result<(), Error> {
         let mut inner = self.lock();
         if inner.failed.is_none() {

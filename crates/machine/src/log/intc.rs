@@ -1,4 +1,4 @@
-//! `intc` lines: what happens to the interrupt architecture.
+//! `intc` lines: accesses to the interrupt architecture, its wires and its effects.
 
 use trapless_intc::{
     CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, FileAccess, FileRegister, Lines,
@@ -18,7 +18,7 @@ fn bit_name(bit: u64) -> String {
     }
 }
 
-/// What a hart's lines were when last asked for.
+/// A hart's lines when they were last read.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     level: u64,
@@ -52,7 +52,7 @@ impl IntcLog {
         }
     }
 
-    /// Writes what a call tells.
+    /// Writes the line of a call.
     pub fn write(&mut self, call: &Call<'_>) {
         match call {
             Call::Load(access, result) => {
@@ -161,7 +161,7 @@ impl IntcLog {
         ));
     }
 
-    /// Writes what changed in the lines of `hart` since they were last seen.
+    /// Writes changes of the lines of `hart` since they were last read.
     fn lines(&mut self, hart: usize, now: u64, lines: &Lines) {
         if self.seen.len() <= hart {
             self.seen.resize(hart + 1, Seen::default());

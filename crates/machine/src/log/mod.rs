@@ -1,4 +1,4 @@
-//! Text logs for people who debug hardware: `--log exec,trap,csr,intc:FILE`.
+//! Text logs for debugging: `--log exec,trap,csr,intc:FILE`.
 //!
 //! ```text
 //! harts ── Observer ──> exec, csr lines ─┐
@@ -90,7 +90,7 @@ impl LogOptions {
     /// Creates the file.
     ///
     /// # Errors
-    /// A sentence that names it.
+    /// If the file cannot be created.
     pub fn open(self) -> Result<Log, Error> {
         let file = LogFile::create(&self.file)?;
         Ok(Log::new(self, file))
@@ -141,7 +141,7 @@ impl Log {
         }
     }
 
-    /// The observer to run the machine with, if anything asked for needs one.
+    /// The observer to run the machine with, if a requested log needs one.
     pub fn observer(&mut self) -> Option<&mut dyn Observer> {
         match &mut self.watcher {
             Some(watcher) => Some(watcher),
@@ -149,17 +149,17 @@ impl Log {
         }
     }
 
-    /// Where to write the `trap` lines, if they are asked for; the machine does not write them
+    /// Where to write the `trap` lines, if they were requested; the machine does not write them
     /// itself.
     #[must_use]
     pub fn trap_writer(&self) -> Option<LogFile> {
         self.options.trap.then(|| self.file.clone())
     }
 
-    /// Writes what is buffered.
+    /// Flushes the buffer.
     ///
     /// # Errors
-    /// A sentence about the first write that failed; nothing after it is in the file.
+    /// The first write that failed; nothing after it is in the file.
     pub fn finish(self) -> Result<(), Error> {
         self.file.finish()
     }

@@ -1,8 +1,7 @@
-//! Input on its way to the machine, and the record of when it came.
+//! Queued input of the machine, and the record of its arrival.
 //!
-//! Input comes between rounds. At which of them is part of what makes a run what it is: the record
-//! has it, so that the same run can be made again, by [`history`](crate::time::history) or out of a
-//! file.
+//! Input is accepted between rounds. The round at which it arrives is part of a run: it is
+//! recorded, so that the run can be replayed, by [`history`](crate::time::history) or from a file.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::outside::Input;
 
-/// Input that came.
+/// Input that arrived.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Arrival {
-    /// Virtual time in cycles that the machine had reached when it came.
+    /// Virtual time in cycles that the machine had reached when it arrived.
     pub came: u64,
-    /// Virtual time in cycles at which the machine gets it, not before `came`.
+    /// Virtual time in cycles at which it is delivered, not before `came`.
     pub at: u64,
     /// The input.
     pub input: Input,
@@ -30,30 +29,28 @@ pub(crate) type SavedInput = Vec<((u64, u64), Input)>;
 /// All input of a machine.
 #[derive(Default)]
 pub(crate) struct Inputs {
-    /// What the machine will get.
+    /// Input to be delivered.
     coming: Coming,
     count: u64,
-    /// What came since somebody wanted to have it again, in order, and what a recorded run will
-    /// get.
+    /// Recorded input, in order: what arrived since recording began, or what is to be replayed.
     record: Vec<Arrival>,
-    /// How much of the record has come.
+    /// How much of the record has arrived.
     taken: usize,
-    /// What comes is kept in the record.
+    /// Whether arriving input is recorded.
     kept: bool,
-    /// What came and was not told yet, if somebody wants to be told.
+    /// Input that arrived since the last call of [`news`](Self::news), if it is used.
     news: Option<Vec<Arrival>>,
-    /// Came in the middle of a round, or while the machine goes through its past.
+    /// Arrived in the middle of a round, or while the machine re-executes its past.
     early: Vec<(u64, Input)>,
 }
 
 impl Inputs {
-    /// `input` for the time `at` comes now.
+    /// Queues `input` for the time `at`.
     pub fn push(&mut self, at: u64, input: Input) {
         self.early.push((at, input));
     }
 
-    /// The machine is between two rounds at `now`: takes what comes there. Input of the outside
-    /// waits for the present.
+    /// Accepts input between two rounds, at `now`. In the past, new input waits for the present.
     pub fn between_rounds(&mut self, now: u64, past: bool) {
         while let Some(arrival) = self.record.get(self.taken).filter(|next| next.came <= now) {
             self.count += 1;
@@ -80,57 +77,57 @@ impl Inputs {
         }
     }
 
-    /// The first that is due at `now`.
+    /// Takes the first input that is due at `now`.
     pub fn take_due(&mut self, now: u64) -> Option<Input> {
         let first = self.coming.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// When the machine gets the next, in cycles; `u64::MAX` if nothing has come.
+    /// When the next input is due, in cycles; `u64::MAX` if there is none.
     pub fn next(&self) -> u64 {
         self.coming.keys().next().map_or(u64::MAX, |key| key.0)
     }
 
-    /// What has come and how much came before, for checkpoints.
+    /// Queued input and the position in the record, for checkpoints.
     pub fn save(&self) -> (SavedInput, u64) {
         let coming = self.coming.iter();
         let coming = coming.map(|(at, input)| (*at, input.clone())).collect();
         (coming, self.count)
     }
 
-    /// Takes over what [`save`](Self::save) returned.
+    /// Restores the state returned by [`save`](Self::save).
     pub fn restore(&mut self, coming: SavedInput, count: u64) {
         self.coming = coming.into_iter().collect();
         self.count = count;
     }
 
-    /// Keeps what comes from now on, so that it can come again after [`go_back`](Self::go_back).
+    /// Records input from now on, so that it can be replayed after [`go_back`](Self::go_back).
     pub fn keep(&mut self) {
         self.kept = true;
     }
 
-    /// Whether something of the record has not come yet.
+    /// Whether part of the record has not arrived yet.
     pub fn expected(&self) -> bool {
         self.taken < self.record.len()
     }
 
-    /// What came since the last call, or nothing at the first.
+    /// Input that arrived since the last call; none at the first.
     pub fn news(&mut self) -> Vec<Arrival> {
         self.news.replace(Vec::new()).unwrap_or_default()
     }
 
-    /// What a recorded run got comes again, beginning with the first.
+    /// Replays the input of a recorded run from its beginning.
     pub fn replay(&mut self, record: Vec<Arrival>) {
         self.record = record;
         self.taken = 0;
     }
 
-    /// How much of the record has come.
+    /// How much of the record has arrived.
     pub fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Back to when so much of the record had come.
+    /// Returns to this position in the record.
     pub fn go_back(&mut self, taken: usize) {
         self.taken = taken.min(self.record.len());
     }

@@ -1,4 +1,4 @@
-//! Where a machine was: files of its whole state, and ways back.
+//! Saving and restoring the state of a machine, in files and in memory.
 
 pub mod checkpoint;
 pub mod history;

@@ -1,21 +1,21 @@
-//! A moment that a machine goes back to, time and again and soon.
+//! A point to which a machine returns often and soon.
 //!
-//! [`History`](crate::History) has many and looks at all of RAM for each; this one costs what is
-//! written after it.
+//! [`History`](crate::History) has many snapshots and reads all of RAM for each; the cost of this
+//! one is proportional to the RAM written after it.
 
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::time::checkpoint::MachineState;
 
-/// All of a machine but RAM, at a [`Machine::moment`].
+/// State of a machine without RAM, at a [`Machine::moment`].
 pub struct Moment {
-    /// What RAM calls it.
+    /// Its identifier in RAM.
     number: u64,
     state: MachineState,
 }
 
-/// How a machine differs from what it was at a [`Moment`]. If two runs from there differ in the
-/// same way, they are the same from then on, unless input comes or a debugger
+/// Differences of a machine from its state at a [`Moment`]. If two runs from there have the same
+/// differences, they are the same from then on, unless input arrives or a debugger
 /// [recalls](Machine::recall) a hart.
 #[derive(PartialEq, Eq)]
 pub struct Change {
@@ -24,8 +24,8 @@ pub struct Change {
 }
 
 impl Machine {
-    /// Chooses this moment to go back to, instead of the last one. The machine must have no
-    /// [obstacle](Self::obstacle).
+    /// Marks the present point for [`return_to`](Self::return_to), instead of the last one. The
+    /// machine must have no [obstacle](Self::obstacle).
     pub fn moment(&mut self) -> Moment {
         Moment {
             number: self.ram.begin_undo(),
@@ -33,7 +33,7 @@ impl Machine {
         }
     }
 
-    /// What has changed since `moment`. `None` if there is no way back to it, see
+    /// What has changed since `moment`. `None` if it cannot be restored, see
     /// [`return_to`](Self::return_to).
     #[must_use]
     pub fn change_since(&self, moment: &Moment) -> Option<Change> {
@@ -42,11 +42,11 @@ impl Machine {
         Some(Change { state, pages })
     }
 
-    /// Goes back to `moment`. `false`: there is no way back, because a device has written to RAM
-    /// since, or another moment was chosen; nothing has changed.
+    /// Restores the state at `moment`. `false`: it cannot be restored, because a device has written
+    /// to RAM since, or another moment was marked; nothing has changed.
     ///
     /// # Errors
-    /// If `moment` is one of another machine.
+    /// If `moment` is of another machine.
     pub fn return_to(&mut self, moment: &Moment) -> Result<bool, Error> {
         if !self.ram.undo(moment.number) {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Whether a machine goes through a part of its run again, and what nobody hears of meanwhile.
+//! Suppression of events and output while a machine re-executes a part of its run.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Past {
     }
 }
 
-/// Mistakes of drivers, told once.
+/// Reports driver errors once, not again during re-execution.
 pub(crate) struct OnlyNewEvents {
     pub events: Box<dyn DeviceEvents>,
     pub past: Past,
@@ -35,7 +35,7 @@ impl DeviceEvents for OnlyNewEvents {
     }
 }
 
-/// Output that is written once, however often a machine goes through its run.
+/// Writes output once, not again during re-execution.
 pub(crate) struct OnlyNew {
     out: Box<dyn Write + Send>,
     past: Past,

@@ -3,13 +3,13 @@
 /// A rule that is broken on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
-    /// A post looks at `P`, `M` and `HART` before it sets `P` (VEI-8: one operation).
+    /// A post reads `P`, `M` and `HART` before it sets `P` (VEI-8: one operation).
     LookFirst,
     /// A doorbell answers though its entry is not valid (VEI-6).
     InvalidAnswers,
     /// The handler clears `P` after it has signalled.
     AckLate,
-    /// An event is unmasked without a look at `P`.
+    /// An event is unmasked without a check of `P`.
     UnmaskWithoutRepost,
     /// A look at all events names a hart that hears, and does not look at `P`.
     ScanWithoutRepost,
@@ -17,7 +17,7 @@ pub enum Broken {
     MoveByStore,
     /// A hart takes an event that is told to another one by now, and leaves it.
     OthersIgnored,
-    /// A queue is opened without a look at all events.
+    /// A queue is opened without a scan of all events.
     OpenWithoutScan,
     /// Another hart is named without the event's lock, by a load and a store.
     MoveWithoutLock,
@@ -27,9 +27,9 @@ pub enum Broken {
     NoSecondLook,
     /// It does so while posts are under way, which may be for it.
     SleepWithoutSync,
-    /// Whoever names a hart that sleeps does not wake it up.
+    /// A hart that sleeps is named without being woken up.
     NoWakeUp,
-    /// A hart wakes up without a look at all events.
+    /// A hart wakes up without a scan of all events.
     WakeWithoutScan,
     /// A hart enters the guest without the fence that it was asked for.
     EnterWithoutFence,
@@ -49,7 +49,7 @@ pub enum Broken {
     ValidFirst,
     /// The table is freed while posts by number are under way.
     NoLastSync,
-    /// Who has found an event handles it without a look whether it is live.
+    /// An event that was found is handled without a check that it is live.
     DeadHandled,
     /// An event is freed while somebody has found it, but not looked at it.
     FreedAtOnce,

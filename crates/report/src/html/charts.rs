@@ -12,7 +12,7 @@ use crate::rows::exits::ExitRow;
 use crate::rows::latency::percentile;
 use crate::statistics::Sample;
 
-/// Class that carries the colour of a class of interrupts, or of what belongs to none.
+/// CSS class with the colour of a class of interrupts, or of exits that belong to none.
 pub fn class_colour(class: Option<Class>) -> &'static str {
     match class {
         Some(Class::Timer) => "timer",
@@ -27,11 +27,11 @@ pub fn percent(value: f64) -> String {
     format!("{value:.3}%")
 }
 
-/// A row of bars: what it is, the class of its colour, and a figure for each column.
+/// A row of bars: its label, the class of its colour, and a figure for each column.
 pub struct Bars {
-    /// What the figures are.
+    /// Label of the figures.
     pub label: String,
-    /// Class of interrupts it belongs to.
+    /// Class of interrupts to which it belongs.
     pub class: Option<Class>,
     /// The figures.
     pub samples: Vec<Option<Sample>>,
@@ -110,7 +110,7 @@ impl Axis {
         Self { low, high }
     }
 
-    /// 1 ns stands in for 0.
+    /// 0 is drawn as 1 ns.
     fn log(column: &Column, cycles: u64) -> f64 {
         column.micros(cycles as f64).max(0.001).log10()
     }
@@ -161,12 +161,12 @@ pub fn histograms(comparison: &Comparison, key: &str, what: &str, class: Option<
     }
 }
 
-/// What is in the drawing of one column.
+/// The drawing of one column.
 fn histogram(c: &Column, l: &Latency, what: &str, axis: &Axis) -> Markup {
     let bins = rebin(c, l, axis);
     let most = bins.iter().copied().fold(0.0, f64::max).max(1.0);
     let width = 100.0 / bins.len() as f64;
-    // A single value must be visible beside a thousand.
+    // A single value must stay visible beside a thousand.
     let height = |n: f64| (n / most * HEIGHT).max(1.5);
     let time = |v| number::duration(v, c.clock().cycles_per_second, Space::NoBreak);
     let p99 = percentile(l, 990);
@@ -198,7 +198,7 @@ fn histogram(c: &Column, l: &Latency, what: &str, axis: &Axis) -> Markup {
             "median " (time(l.p50))
             @if let Some(p99) = p99 { ", p99 " (time(p99)) }
             ", max " (time(l.max))
-            // Heights of two histograms say nothing beside each other without it.
+            // Without it heights of two histograms could not be compared.
             ", peak " (number::percent(most as u64, l.count))
         }
     }
@@ -244,7 +244,7 @@ fn rebin(c: &Column, latency: &Latency, axis: &Axis) -> Vec<f64> {
 /// Modes that a bar shows: not idling.
 const BUSY: [Slot; 5] = [Slot::VU, Slot::VS, Slot::U, Slot::HS, Slot::M];
 
-/// Class that carries the colour of a mode.
+/// CSS class with the colour of a mode.
 fn mode_class(slot: Slot) -> &'static str {
     match slot {
         Slot::VU => "vu",
@@ -279,8 +279,8 @@ fn busy(time: &Times) -> f64 {
     busy_cycles(time) as f64 / whole.max(1) as f64
 }
 
-/// Bars of virtual time, split by mode. All have the same scale; the busiest fills the width, as
-/// most of the time of most harts is idle.
+/// Bars of virtual time, split by mode. All have the same scale; the busiest fills the width,
+/// because most harts are idle most of the time.
 pub fn time_bars(bars: &[(String, Times)]) -> Markup {
     let most = bars.iter().map(|(_, time)| busy(time));
     let most = most.fold(f64::MIN_POSITIVE, f64::max);

@@ -1,26 +1,26 @@
-//! Pieces that the page is made of.
+//! Building blocks of the page.
 
 use maud::{Markup, PreEscaped, html};
 
 use crate::cell::{Cell, SAME};
 use crate::compare::Comparison;
 
-/// Columns beyond which the baseline is the first one.
+/// Number of columns beyond which the baseline cannot be chosen and is the first one.
 const MOST_BASELINES: usize = 12;
 
 /// A line of a [`TableSpec`].
 pub struct Line {
     /// Class of the row; may be empty.
     pub class: &'static str,
-    /// What its figures are. Two spaces before it: a part of the row above.
+    /// Label of its figures. Two leading spaces: a part of the row above.
     pub label: String,
     /// Its cells, without the label.
     pub cells: Vec<Cell>,
 }
 
-/// A list of facts in a table.
+/// Content of a table.
 pub struct TableSpec<'a> {
-    /// What the table holds.
+    /// Caption.
     pub caption: &'a str,
     /// Column names; the first is that of the labels.
     pub head: Vec<String>,
@@ -28,7 +28,7 @@ pub struct TableSpec<'a> {
     pub rows: Vec<Line>,
     /// Text rather than figures: left-aligned, wrapping cells.
     pub words: bool,
-    /// All lines are of one kind, so that their order by a column says something.
+    /// All lines are of one kind, so that sorting them is meaningful.
     pub sortable: bool,
 }
 
@@ -75,7 +75,7 @@ impl TableSpec<'_> {
     }
 }
 
-/// A figure, its interval, and the mark that says that no difference from the baseline is shown.
+/// A figure, its interval, and the mark for no shown difference from the baseline.
 pub fn figure(cell: &Cell) -> Markup {
     html! {
         (cell.median)
@@ -94,8 +94,8 @@ pub fn same_mark(cell: &Cell) -> Markup {
     }
 }
 
-/// Columns that a reader may choose as the baseline, which are the first ones: just one where
-/// single runs are not compared anyway, or where the page would become as long as it is wide.
+/// Number of columns, from the first, that a reader may choose as the baseline: one where single
+/// runs are not compared anyway, or where the page would become too large.
 pub fn baselines(comparison: &Comparison) -> usize {
     let columns = &comparison.columns;
     let repeated = columns.iter().any(|c| c.runs.len() > 1);
@@ -106,7 +106,7 @@ pub fn baselines(comparison: &Comparison) -> usize {
     }
 }
 
-/// What depends on the baseline, once for each; the style sheet shows one of them.
+/// Content that depends on the baseline, once for each; the style sheet shows one of them.
 pub fn against_each(comparison: &Comparison, part: impl Fn(&Comparison) -> Markup) -> Markup {
     let parts: Vec<String> = (0..baselines(comparison))
         .map(|base| part(&comparison.against(base)).into_string())
@@ -132,12 +132,12 @@ pub fn boxed(label: &str, class: &str, content: Markup) -> Markup {
     }
 }
 
-/// Something with a heading that a search hides if it finds nothing in it.
+/// A block with a heading, hidden by a search that finds nothing in it.
 pub fn block(title: &str, content: Markup) -> Markup {
     html! { div class="block" { h3 { (title) } (content) } }
 }
 
-/// A part that is folded away until asked for.
+/// A part that is folded at first.
 pub fn details(summary: &str, content: Markup) -> Markup {
     html! {
         details { summary { (summary) } (content) }
@@ -145,13 +145,13 @@ pub fn details(summary: &str, content: Markup) -> Markup {
     }
 }
 
-/// A section that is folded away until asked for.
+/// A section that is folded at first.
 pub struct Part<'a> {
-    /// Name of its place on the page.
+    /// Its `id` on the page.
     pub id: &'a str,
     /// Heading.
     pub title: &'a str,
-    /// What is in it, in a line beside the heading.
+    /// Summary in a line beside the heading.
     pub hint: &'a str,
     /// Explanation under the heading; may be empty.
     pub note: &'a str,

@@ -1,6 +1,6 @@
-//! A page that needs nothing but itself: no script, no font, no image from elsewhere.
+//! A self-contained page: no script, font or image from elsewhere.
 //!
-//! The first screen says what matters; everything else is folded. It can be read without its
+//! The first screen has the results; everything else is folded. The page can be read without its
 //! script, which sorts tables and searches.
 
 mod charts;
@@ -21,7 +21,7 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// A page about one ledger, or several side by side.
 ///
-/// It depends on nothing but the reproducible part of the ledgers: equal runs give equal pages.
+/// It depends only on the reproducible part of the ledgers: equal runs give equal pages.
 pub fn page(ledgers: &[LedgerFile]) -> String {
     let comparison = Comparison::new(ledgers);
     let names: Vec<&str> = comparison.columns.iter().map(|c| c.name.as_str()).collect();
@@ -29,7 +29,7 @@ pub fn page(ledgers: &[LedgerFile]) -> String {
         .first()
         .map_or("no run", |l| l.run.workload.as_str());
     let title = format!("{workload} workload: {}", names.join(" vs "));
-    // What is hashed for the policy is what stands in the elements.
+    // The policy has hashes of exactly the text in these elements.
     let style = format!("\n{STYLE}{}", overview::rules(&comparison));
     let script = format!("\n{SCRIPT}");
     let line = PreEscaped("\n");

@@ -18,7 +18,7 @@ const LONG: usize = 150;
 /// Characters of all names beyond which the baseline is chosen from a list.
 const BESIDE: usize = 48;
 
-/// Least share of the width that holds a figure inside a bar.
+/// Minimum share of the width that has room for a figure inside a bar.
 const LABELLED: f64 = 9.0;
 
 /// Height of a bar.
@@ -29,7 +29,7 @@ const WITH_INTERVAL: f64 = HEIGHT + 8.0;
 
 const NAMES: [&str; 4] = ["timer", "IPI", "device", "host and other"];
 
-/// What the last of them is, in short.
+/// Explanation of the last of them.
 const OTHERS: &str = "WFI, page faults, registers of devices";
 
 /// The verdict, for the head of the page.
@@ -50,7 +50,7 @@ pub fn verdict(comparison: &Comparison, overview: &Overview) -> Markup {
     }
 }
 
-/// Figures that no line end parts: an interval stays with its figure, a unit with its number.
+/// Figures without line breaks: between a figure and its interval, or a number and its unit.
 fn together(sentence: &str) -> String {
     let parts = [
         (" (", "\u{a0}("),
@@ -126,7 +126,7 @@ fn legend() -> Markup {
     }
 }
 
-/// Which column the others are compared with. The style sheet acts on it, without a script.
+/// Choice of the baseline column. The style sheet implements it, without a script.
 fn baseline_choice(comparison: &Comparison) -> Markup {
     let names = comparison.columns.iter().map(|c| c.name.chars().count());
     let long = names.sum::<usize>() > BESIDE;
@@ -154,14 +154,14 @@ fn baseline_choice(comparison: &Comparison) -> Markup {
     }
 }
 
-/// Rules of the style sheet by which the page shows what belongs to the chosen baseline.
+/// Rules of the style sheet that show the content of the chosen baseline.
 pub fn rules(comparison: &Comparison) -> String {
     let first = ".for:not(.b0) { display: none; }\n".to_string();
     let choice = 0..baselines(comparison);
     if choice.len() < 2 {
         return first;
     }
-    // Browsers that do not know `:has` compare with the first.
+    // Browsers without `:has` compare with the first.
     let old =
         format!("@supports not selector(:has(a)) {{ .baselines {{ display: none; }} {first}}}\n");
     let one = |i| format!("body:has(#base-{i}:checked) .for:not(.b{i}) {{ display: none; }}\n");
@@ -182,22 +182,22 @@ fn bar(overview: &Overview, column: usize, most: f64) -> Markup {
     let across = |v: f64| v * 100.0 / most;
     let shares = overview.shares[column];
     let lengths = shares.map(|share| across(share * sample.median()));
-    let told = NAMES.iter().zip(shares).map(|(name, share)| {
+    let texts = NAMES.iter().zip(shares).map(|(name, share)| {
         let value = text(share * sample.median());
         format!("{name} {value}")
     });
-    let told: Vec<String> = told.collect();
+    let texts: Vec<String> = texts.collect();
     let mut left = 0.0;
     let starts = lengths.map(|length| {
         left += length;
         left - length
     });
     html! {
-        svg height=(WITH_INTERVAL) role="img" aria-label=(told.join(", ")) {
+        svg height=(WITH_INTERVAL) role="img" aria-label=(texts.join(", ")) {
             rect class="track" width="100%" height=(HEIGHT) rx="3" {}
             @for (i, length) in lengths.into_iter().enumerate().filter(|(_, l)| *l > 0.0) {
                 g class=(class_colour(PARTS[i])) {
-                    title { (told[i]) }
+                    title { (texts[i]) }
                     rect class="fill" x=(percent(starts[i])) width=(percent(length))
                         height=(HEIGHT) {}
                     @if length >= LABELLED {
@@ -217,7 +217,7 @@ fn bar(overview: &Overview, column: usize, most: f64) -> Markup {
     }
 }
 
-/// A figure of which the median is what to read.
+/// A figure with an emphasized median.
 fn large(cell: &Cell) -> Markup {
     let zero = cell.value == Some(0.0);
     html! {
@@ -299,7 +299,7 @@ fn parts(comparison: &Comparison, overview: &Overview) -> Markup {
     .html()
 }
 
-/// A tile for each class: what each of its interrupts costs.
+/// A tile for each class: the cost of each of its interrupts.
 pub fn tiles(comparison: &Comparison) -> Markup {
     html! {
         div class="tiles" {

@@ -1,7 +1,7 @@
-//! What a browser may do with the page: nothing but show it.
+//! The page's content security policy.
 //!
-//! Nothing is loaded from anywhere, and no script or style runs but the page's own, whatever names
-//! in a ledger say.
+//! Nothing is loaded, and only the page's own script and style are used, whatever names in a ledger
+//! contain.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use sha2::{Digest, Sha256};

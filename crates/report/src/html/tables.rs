@@ -127,7 +127,7 @@ fn exit_table(
     .html()
 }
 
-/// What each kind of interrupt work costs.
+/// Cost of each kind of interrupt work.
 pub fn findings(comparison: &Comparison) -> Markup {
     let text = |v| number::decimal(v, Space::NoBreak);
     let rows = comparison.findings().into_iter().flat_map(|finding| {
@@ -164,7 +164,7 @@ pub fn classes(comparison: &Comparison, blocks: Vec<Block>) -> Markup {
     }
 }
 
-/// A figure that is not one of several runs.
+/// A value without an interval.
 fn value(text: String, value: f64) -> Cell {
     Cell {
         value: Some(value),
@@ -257,7 +257,7 @@ fn folded(comparison: &Comparison, caption: &str, mut rows: Vec<Row>) -> Markup 
 
 /// Reason chains.
 pub fn chains(comparison: &Comparison) -> Markup {
-    // The ledger's own arrow is of two characters.
+    // The ledger's arrow has two characters.
     let rows = counted(comparison, |section| {
         let chains = section.chains.iter();
         let shown = |(chain, count): (&String, &u64)| (chain.replace(" -> ", " → "), *count);
@@ -279,7 +279,7 @@ pub fn traps(comparison: &Comparison) -> Markup {
     folded(comparison, "Number of traps", rows)
 }
 
-/// Tables of texts by name: those in which columns differ, and those that are the same in all.
+/// Tables of texts by name: those that differ between columns, and those that are the same in all.
 fn texts(comparison: &Comparison, maps: &[BTreeMap<String, String>]) -> Markup {
     let names: BTreeSet<&String> = maps.iter().flat_map(|m| m.keys()).collect();
     if names.is_empty() {

@@ -13,13 +13,14 @@ const TOTALS: u32 = 1 << 25;
 const RATES: u32 = TOTALS + 1;
 const REASONS: u32 = TOTALS + 2;
 
-/// Reasons with a track of their own: a guest can make up as many as there are CSRs.
+/// Maximum number of reasons with a track of their own: a guest can cause as many as there are
+/// CSRs.
 const MOST_REASONS: usize = 64;
 
 /// The track of all others.
 const OTHERS: &str = "others";
 
-/// Exits that belong to no class of interrupts by their reason.
+/// Exits whose reason belongs to no class of interrupts.
 const OTHER: &str = "other";
 
 /// Tracks by name below one of their own, which are made when they are needed.
@@ -27,7 +28,7 @@ const OTHER: &str = "other";
 struct Group<T> {
     name: &'static str,
     rank: u32,
-    /// What each of them shows.
+    /// Kind of each of the tracks.
     kind: Kind,
     track: Option<Track>,
     list: BTreeMap<String, (Track, T)>,
@@ -58,9 +59,9 @@ impl<T: Default> Group<T> {
 /// Exits in a millisecond.
 #[derive(Default, Debug)]
 struct Rate {
-    /// In the current one.
+    /// Count of the current millisecond.
     count: u64,
-    /// What the track shows.
+    /// Last value on the track.
     shown: u64,
 }
 
@@ -133,7 +134,7 @@ impl Exits {
     }
 }
 
-/// Which millisecond of the run it is.
+/// Division of a run into milliseconds.
 #[derive(Debug, Default)]
 pub struct Clock {
     /// Its beginning in cycles.
@@ -151,8 +152,8 @@ impl Clock {
         }
     }
 
-    /// What ends by `time`: beginning and end of the current millisecond, and whether others have
-    /// passed since. What comes late, from a hart that is behind, counts in the current one.
+    /// If the current millisecond ends by `time`: its beginning and end, and whether others have
+    /// passed since. Late events, from a hart that is behind, count in the current one.
     pub fn pass(&mut self, time: u64) -> Option<(u64, u64, bool)> {
         let (from, to) = (self.begin, self.begin + self.length);
         if time < to {

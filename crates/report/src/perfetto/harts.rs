@@ -22,8 +22,8 @@ struct Hart {
     slice: Option<&'static str>,
     /// Flow of each interrupt that is raised and not taken; 0 for none.
     flows: [u64; IRQS],
-    /// Flow from the step of the interrupt controller that told this hart something; 0 for none.
-    told: u64,
+    /// Flow from the step of the interrupt controller that signalled this hart; 0 for none.
+    signal: u64,
 }
 
 /// All harts.
@@ -77,7 +77,7 @@ impl Harts {
         }
     }
 
-    /// Ends what is open.
+    /// Ends open slices.
     pub fn finish<W: Write>(&mut self, out: &mut Writer<W>, time: u64) {
         for hart in 0..self.list.len() {
             self.end_slice(out, hart, time);
@@ -94,7 +94,7 @@ impl Harts {
                 track: out.track(Kind::Slices, &name, Some(self.parent), rank),
                 slice: None,
                 flows: [0; IRQS],
-                told: 0,
+                signal: 0,
             });
         }
     }
@@ -150,7 +150,7 @@ impl Harts {
         self.slice(out, hart, time, mode.name(), mode.v().then_some(guest));
     }
 
-    /// Shows something that takes no time on a hart that is in `mode`.
+    /// Shows an instant event on a hart in `mode`.
     fn instant<W: Write>(
         &mut self,
         out: &mut Writer<W>,
@@ -212,7 +212,7 @@ impl Harts {
             u64::from(irq),
             interrupt::VSSI | interrupt::VSEI | NOTIFY_IRQ
         ) {
-            shown = shown.ends_flow(std::mem::take(&mut hart.told));
+            shown = shown.ends_flow(std::mem::take(&mut hart.signal));
         }
         out.instant(hart.track, time, shown);
     }
@@ -227,9 +227,9 @@ impl Harts {
         shown = shown.annotated("memory words", &s.memory.to_string());
         if let StepKind::Hit { on: to, .. } | StepKind::Notified { to, .. } = s.kind {
             self.grow(out, to);
-            // One that finds the interrupt pending already leads to no new one.
+            // If the interrupt was pending already, there is no new flow.
             self.flows += 1;
-            self.list[to].told = self.flows;
+            self.list[to].signal = self.flows;
             shown = shown.begins_flow(self.flows);
         }
         self.instant(out, s.hart, s.time, s.mode, shown);

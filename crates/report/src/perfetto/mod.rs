@@ -1,15 +1,15 @@
 //! Traces for the Perfetto viewer (ui.perfetto.dev opens them as a file).
 //!
-//! A trace is a sequence of packets, so it is written as the run goes; memory does not grow with
-//! it. What is shown: `docs/tracing.md`. A ledger of the trace's own tells what vCPUs do and why
-//! they exit.
+//! A trace is a sequence of packets, so it is written during the run; memory does not grow with it.
+//! `docs/tracing.md` describes the tracks. The trace has a ledger of its own, for the state of
+//! vCPUs and reasons of exits.
 //!
 //! | module | subject |
 //! |---|---|
 //! | `harts` | tracks of harts |
 //! | `vcpus` | tracks of VMs and their vCPUs |
 //! | `exits` | tracks of a VM's exits: totals, rates, reasons |
-//! | `rank` | where tracks stand |
+//! | `rank` | order of tracks |
 //! | `writer`, `field` | tracks and events as packets |
 
 mod exits;
@@ -72,7 +72,7 @@ impl<W: Write> PerfettoTrace<W> {
         self.out.begin(self.phases, time, event);
     }
 
-    /// Closes what is open at `time`, flushes, and gives the writer back.
+    /// Ends open slices at `time`, flushes, and returns the writer.
     ///
     /// # Errors
     /// The first write that failed.

@@ -1,4 +1,4 @@
-//! Tracks of VMs: what each vCPU does, and below `exits` why they exit.
+//! Tracks of VMs: the state of each vCPU, and below `exits` the reasons of exits.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,7 +12,7 @@ use super::writer::{Event, Kind, Track, Writer};
 /// Rank of the first vCPU whose number is not known, among the tracks of its VM.
 const NUMBERLESS: u32 = 1 << 24;
 
-/// What a vCPU does.
+/// State of a vCPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doing {
     /// On this hart.
@@ -121,7 +121,7 @@ impl Vms {
         }
     }
 
-    /// Shows what `event`, which the ledger has counted, has changed: for vCPUs on its hart only.
+    /// Shows changes by `event`, which the ledger has counted: of vCPUs on its hart only.
     pub fn record<W: Write>(
         &mut self,
         out: &mut Writer<W>,
@@ -160,7 +160,7 @@ impl Vms {
         }
     }
 
-    /// Ends what is open.
+    /// Ends open slices.
     pub fn finish<W: Write>(&mut self, out: &mut Writer<W>, time: u64) {
         for vcpu in self.vcpus.values_mut() {
             vcpu.end(out, time, 0);

@@ -1,4 +1,4 @@
-//! Packets of a trace: tracks and what happens on them.
+//! Packets of a trace: tracks and their events.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ impl Track {
     }
 }
 
-/// What a track shows.
+/// Kind of a track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Tracks below it, in order of their ranks.
@@ -25,11 +25,11 @@ pub enum Kind {
     Sorted,
     /// Slices and instants.
     Slices,
-    /// A number that changes.
+    /// A counter.
     Counter,
 }
 
-/// What an event says besides its time and its track.
+/// An event, without its time and its track.
 #[derive(Debug)]
 pub struct Event(Message);
 
@@ -89,7 +89,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Flushes, and gives the writer back.
+    /// Flushes, and returns the writer.
     ///
     /// # Errors
     /// The first write that failed.
@@ -149,7 +149,7 @@ impl<W: Write> Writer<W> {
         self.event(track, time, event_type::SLICE_END, Message::new());
     }
 
-    /// Something that takes no time.
+    /// An instant event.
     pub fn instant(&mut self, track: Track, time: u64, event: Event) {
         self.event(track, time, event_type::INSTANT, event.0);
     }

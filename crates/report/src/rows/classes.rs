@@ -1,4 +1,4 @@
-//! Interrupts by class: where they arrived, what they cost, how long they took.
+//! Interrupts by class: state of the vCPU at arrival, cost, latency.
 
 use trapless_ledger::class::NotificationKind;
 use trapless_ledger::counters::Shown;
@@ -22,8 +22,8 @@ type Count = fn(&InterruptClass) -> u64;
 const EXITS: Count = |c| c.exits;
 const FIRMWARE: Count = |c| c.firmware_traps;
 
-/// Where an interrupt arrived. All rows but the last are shown even if all cells are 0, because
-/// zero is the result.
+/// State of the vCPU when an interrupt arrived. All rows but the last are shown even if all cells
+/// are 0, because zero is the result.
 const ARRIVED: [(State, &str); 4] = [
     (State::Running, "  arrived: vCPU running"),
     (State::Paused, "  arrived: vCPU paused in the host"),
@@ -31,7 +31,7 @@ const ARRIVED: [(State, &str); 4] = [
     (State::Unknown, "  arrived: state not known"),
 ];
 
-/// How a vCPU that is scheduled off was left.
+/// Why a vCPU is scheduled off.
 const LEFT: [(Left, &str); 3] = [
     (Left::Halted, "halted"),
     (Left::Preempted, "preempted"),
@@ -46,7 +46,7 @@ fn title(class: Class) -> &'static str {
     }
 }
 
-/// What sending an interrupt is called.
+/// Word for sending an interrupt.
 fn sent(class: Class, label: &'static str) -> &'static str {
     match class {
         Class::Timer => "programmed",
@@ -60,7 +60,7 @@ fn class_figures(section: &Section, class: Class) -> Option<&InterruptClass> {
     section.interrupts.get(&class)
 }
 
-/// What belongs to no class and has sentences of its own, with the unit of the figure.
+/// Figures that belong to no class and have sentences of their own, with their units.
 const APART: [(&str, &str, figures::Count); 3] = [
     ("Notifications of the controller", " exits", |s| {
         exits_for(s, Reason::Notification).exits
@@ -171,7 +171,7 @@ impl Comparison<'_> {
         })
     }
 
-    /// Where interrupts arrived.
+    /// State of vCPUs at the arrival of interrupts.
     fn arrived_rows(&self, class: Class, space: Space, rows: &mut Vec<Row>) {
         for (state, label) in ARRIVED {
             let of = |s: &Section| class_figures(s, class).map(|f| f.arrived_in(state));
@@ -184,7 +184,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// How vCPUs that were scheduled off had been left, where slots tell it.
+    /// Why vCPUs were scheduled off, where it is known from slots.
     fn left_rows(&self, class: Class, space: Space, rows: &mut Vec<Row>) {
         for (left, label) in LEFT {
             let of = |s: &Section| {
@@ -222,8 +222,8 @@ impl Comparison<'_> {
         rows
     }
 
-    /// Traps before and after: a sentence for each class that a guest took interrupts of, then what
-    /// is counted apart.
+    /// A sentence for each class of which a guest took interrupts, then figures that are counted
+    /// separately.
     pub fn class_sentences(&self, space: Space) -> Vec<String> {
         let mut lines = Vec::new();
         for class in Class::ALL {

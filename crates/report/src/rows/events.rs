@@ -9,7 +9,7 @@ use crate::rows::latency;
 use crate::rows::redirected::handlers;
 
 impl Comparison<'_> {
-    /// Empty if no run has any.
+    /// The rows; empty if no run has such events.
     pub(crate) fn event_rows(&self, space: Space) -> Vec<Row> {
         if !self.any(|s| u64::from(s.events.is_some())) {
             return Vec::new();

@@ -11,7 +11,7 @@ use crate::statistics::Sample;
 
 /// A kind of exit over all columns.
 pub struct ExitRow {
-    /// For people; reads and writes of a device are one kind.
+    /// Label; reads and writes of a device are one kind.
     pub label: String,
     /// Class of interrupts to which such an exit always belongs.
     pub class: Option<Class>,
@@ -83,7 +83,7 @@ impl Comparison<'_> {
     }
 }
 
-/// What tells rows apart, and orders those with equal counts.
+/// Key of a row, which also orders rows with equal counts.
 fn row_key(reason: &ExitReason) -> String {
     match reason {
         ExitReason::Mmio { device, .. } => format!("mmio.{device}"),
@@ -96,7 +96,7 @@ pub(crate) fn exits_for(section: &Section, reason: Reason) -> Exit {
     section.exits_with(|found| *found == ExitReason::Fixed(reason))
 }
 
-/// A reason for people.
+/// Label of a reason.
 pub fn label(reason: &ExitReason) -> String {
     match reason {
         ExitReason::Fixed(reason) => fixed_label(*reason),
@@ -127,7 +127,7 @@ fn fixed_label(reason: Reason) -> String {
         Reason::VsLevel(2) => "VS-level interrupt, software",
         Reason::VsLevel(6) => "VS-level interrupt, timer",
         Reason::VsLevel(10) => "VS-level interrupt, external",
-        // These have names, so that they are no fixed ones.
+        // Labels of these contain a name.
         Reason::VsLevel(_)
         | Reason::Mmio(..)
         | Reason::SbiOther(_)

@@ -24,7 +24,7 @@ pub fn taken(section: &Section, kind: &str) -> u64 {
 }
 
 impl Comparison<'_> {
-    /// Latencies of guests' interrupts that any column has: key and what it is.
+    /// Latencies of guests' interrupts that any column has: key and description.
     pub fn latency_rows(&self) -> Vec<(&'static str, &'static str)> {
         let known = [
             ("guest_timer", "Timer: deadline to guest handler"),
@@ -35,7 +35,7 @@ impl Comparison<'_> {
         known.into_iter().filter(|(key, _)| used(*key)).collect()
     }
 
-    /// Interrupts as the guests saw them, and what firmware did. Rows of zeros are left out.
+    /// Interrupts taken by guests, and traps to firmware. Rows of zeros are left out.
     pub fn interrupt_rows(&self, space: Space) -> Vec<Row> {
         let own = self.counter_rows(GuestInterrupts::COUNTERS, space, |s| {
             Some(&s.guest_interrupts)
@@ -69,7 +69,7 @@ impl Comparison<'_> {
         let second = |c: &Column| c.clock().cycles_per_second;
         let hertz = self.columns.first().map_or(1, second);
         let length = |run: &Run| {
-            // In cycles of the first column's clock: one row, one unit.
+            // In cycles of the first column's clock: a row has one unit.
             let clock = &run.file.run.clock;
             run.section.cycles as f64 * hertz as f64 / clock.cycles_per_second as f64
         };
@@ -103,7 +103,7 @@ impl Comparison<'_> {
         runs.flat_map(|run| run.file.run.counters.keys()).collect()
     }
 
-    /// What the workloads printed.
+    /// Measurements of the workloads.
     pub fn measurement_rows(&self, space: Space) -> Vec<Row> {
         let rows = self.measurements().into_iter().map(|(name, unit)| {
             let label = if unit.is_empty() {
@@ -117,7 +117,7 @@ impl Comparison<'_> {
         rows.collect()
     }
 
-    /// Names and units of what the workloads printed, in their order.
+    /// Names and units of the workloads' measurements, in their order.
     pub fn measurements(&self) -> Vec<(&str, &str)> {
         let mut names: Vec<(&str, &str)> = Vec::new();
         let runs = self.columns.iter().flat_map(|c| &c.runs);
@@ -129,7 +129,7 @@ impl Comparison<'_> {
         names
     }
 
-    /// What each column's workloads printed under this name.
+    /// Measurement of each column's workloads with this name.
     pub fn measurement(&self, name: &str) -> Vec<Option<Sample>> {
         self.samples(|run| {
             let measurements = run.file.run.measurements.iter();

@@ -6,11 +6,11 @@ use crate::cell::{NONE, Row};
 use crate::compare::{Column, Comparison};
 use crate::number::{self, Space};
 
-/// Values that a percentile other than the median is taken of, at least.
+/// Minimum number of values for a percentile other than the median.
 pub const FEWEST: u64 = 100;
 
-/// The 90th, 99th or 99.9th percentile (900, 990, 999); `None` of so few values that it would be
-/// their maximum, or of fewer than [`FEWEST`].
+/// The 90th, 99th or 99.9th percentile (900, 990, 999); `None` if it would be the maximum, or of
+/// fewer than [`FEWEST`] values.
 pub fn percentile(latency: &Latency, per_mille: u64) -> Option<u64> {
     let value = match per_mille {
         900 => latency.p90,
@@ -22,7 +22,7 @@ pub fn percentile(latency: &Latency, per_mille: u64) -> Option<u64> {
     (latency.count >= FEWEST && beyond >= 1).then_some(value)
 }
 
-/// Two rows: median and 99th percentile in microseconds of each column, then of how many values.
+/// Two rows: median and 99th percentile in microseconds of each column, then the number of values.
 pub fn rows(
     comparison: &Comparison,
     label: &str,

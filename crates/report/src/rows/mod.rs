@@ -1,4 +1,4 @@
-//! What a report says: rows of figures, one for each column.
+//! Content of reports: rows with a figure for each column.
 
 pub(crate) mod classes;
 pub(crate) mod events;

@@ -1,5 +1,5 @@
-//! What moving a vCPU costs, from pairs of runs of workload `migrate` with the same seed: one that
-//! moves it and one that does not.
+//! Cost of moving a vCPU, from pairs of runs of workload `migrate` with the same seed: one with and
+//! one without moves.
 
 use std::fmt::Write as _;
 
@@ -45,7 +45,7 @@ fn moving(ledger: &LedgerFile) -> Option<&str> {
     Some(value)
 }
 
-/// A run that moves, the same without moves, and how often the first moved.
+/// A run with moves, the same without, and the number of moves.
 type Pair<'a> = (&'a LedgerFile, &'a LedgerFile, f64);
 
 /// The pairs of each column, in the order of the columns' first ledgers.
@@ -74,7 +74,7 @@ fn signed(value: f64) -> String {
     format!("{sign}{}", number::decimal(value.abs(), Space::Plain))
 }
 
-/// A table of the differences for each move as Markdown; `None` without such a pair. Of several
+/// A table of the differences for each move as Markdown; `None` without such a pair. With several
 /// seeds it has medians and intervals.
 #[must_use]
 pub fn markdown(ledgers: &[LedgerFile]) -> Option<String> {

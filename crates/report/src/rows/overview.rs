@@ -1,4 +1,4 @@
-//! Exits for each interrupt that guests took: all of them, and what each class has in them.
+//! Exits for each interrupt that guests took: all of them, and the part of each class.
 
 use trapless_ledger::{Class, Section};
 
@@ -8,18 +8,18 @@ use crate::number::{self, Space};
 use crate::rows::classes::timers_while_halted;
 use crate::statistics::Sample;
 
-/// What exits are counted for.
+/// Divisor of exits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Per {
     /// An interrupt that a guest took, of any class.
     Interrupt,
     /// 1 000 units of the workload's own work: in some run no guest took an interrupt.
     Work,
-    /// Nothing: neither can be divided by.
+    /// The whole run: neither of these occurred in each run.
     Run,
 }
 
-/// Parts of all exits, in the order of a bar: the classes, then what belongs to none of them.
+/// Parts of all exits, in the order of a bar: the classes, then exits that belong to none of them.
 pub const PARTS: [Option<Class>; 4] = [
     Some(Class::Timer),
     Some(Class::Ipi),
@@ -29,7 +29,7 @@ pub const PARTS: [Option<Class>; 4] = [
 
 /// All exits for each interrupt.
 pub struct Overview {
-    /// What the figures are divided by.
+    /// Divisor of the figures.
     pub per: Per,
     /// All exits of each column.
     pub exits: Vec<Option<Sample>>,
@@ -41,7 +41,7 @@ pub struct Overview {
     pub shares: Vec<[f64; 4]>,
 }
 
-/// What a class costs for each of its interrupts.
+/// Cost of each interrupt of a class.
 pub struct Tile {
     /// The class.
     pub class: Class,
@@ -118,7 +118,7 @@ impl Comparison<'_> {
 }
 
 impl Per {
-    /// A figure for people: rates below 10 keep two decimals beside each other.
+    /// A figure as text: rates below 10 have two decimals, so that they can be compared.
     pub fn text(self, value: f64, space: Space) -> String {
         match self {
             Self::Interrupt => rate_text(value, space),
@@ -127,7 +127,7 @@ impl Per {
     }
 }
 
-/// A rate for each interrupt, so that 1.00 and 1.03 stand under each other; only 0 reads `0`.
+/// A rate for each interrupt, so that 1.00 and 1.03 are aligned; only 0 reads `0`.
 pub fn rate_text(value: f64, space: Space) -> String {
     let small = (0.005..9.995).contains(&value);
     if small {

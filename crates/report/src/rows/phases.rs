@@ -1,9 +1,9 @@
-//! Exits for each class of interrupts, from workloads that make one class after the other, as
+//! Exits for each class of interrupts, from workloads that generate one class at a time, as
 //! Markdown.
 //!
 //! Such a workload marks a phase for each class and reports under the phase's name how many
-//! interrupts came (workload `density`). Ledgers that differ in the number of vCPUs only are rows
-//! of a table, those that differ in the seed only are one cell, others are columns.
+//! interrupts came (workload `density`). Ledgers that differ only in the number of vCPUs are rows
+//! of a table, those that differ only in the seed are one cell, others are columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,27 +22,27 @@ struct Part<'a> {
     interrupts: u64,
 }
 
-/// The same phase of runs that differ in the seed only.
+/// The same phase of runs that differ only in the seed.
 type Parts<'a> = BTreeMap<&'a str, Part<'a>>;
 
 /// Parts by over-commit (vCPUs and harts) and column.
 type Rows<'a> = BTreeMap<(u64, u64), BTreeMap<&'a str, Parts<'a>>>;
 
-/// What a phase's tables count of one run.
+/// A count of one run for a phase's tables.
 type Figure = fn(&Part, &str) -> u64;
 
 /// Rows for each over-commit: all exits, in three parts.
 const EXITS: [(&str, Figure); 3] = [
     ("charged to the class", |part, class| part.charged(class)),
     ("others but WFI", |part, class| {
-        let told = part.charged(class) + part.exits("wfi");
-        part.section.guest_exits.saturating_sub(told)
+        let counted = part.charged(class) + part.exits("wfi");
+        part.section.guest_exits.saturating_sub(counted)
     }),
     ("WFI", |part, _| part.exits("wfi")),
 ];
 
 impl Part<'_> {
-    /// Exits that the ledger charges to the class of interrupts that phase `name` makes.
+    /// Exits that the ledger charges to the class of interrupts of phase `name`.
     fn charged(&self, name: &str) -> u64 {
         let class = Class::from_name(name).unwrap_or(Class::Device);
         let counts = self.section.interrupts.get(&class);
@@ -61,7 +61,8 @@ fn per_thousand(parts: &Parts, count: impl Fn(&Part) -> u64) -> String {
     cell(sample.as_ref(), |v| number::decimal(v, Space::Plain))
 }
 
-/// Tables of all phases that the ledgers' workloads count interrupts for; `None` if there are none.
+/// Tables of all phases for which the ledgers' workloads count interrupts; `None` if there are
+/// none.
 #[must_use]
 pub fn markdown(ledgers: &[LedgerFile]) -> Option<String> {
     let names = names(ledgers, &[]);
@@ -114,7 +115,7 @@ fn class_table(text: &mut String, class: &str, columns: &[&str], rows: &Rows) {
     }
 }
 
-/// Says how to read cells of several runs.
+/// Explains cells of several runs.
 fn repeated(rows: &Rows) -> String {
     let runs = rows.values().flat_map(BTreeMap::values).map(Parts::len);
     match runs.clone().max() {
@@ -212,8 +213,8 @@ fn classes(ledgers: &[LedgerFile]) -> Vec<String> {
     classes
 }
 
-/// Name of each ledger's column: the machine, and the parameters, besides those in `without`, that
-/// are not those of the first ledger. The seed is not among them.
+/// Name of each ledger's column: the machine, and the parameters that differ from the first
+/// ledger's, except those in `without` and the seed.
 pub(crate) fn names(ledgers: &[LedgerFile], without: &[&str]) -> Vec<String> {
     let parameters = |ledger: &LedgerFile| -> BTreeMap<String, String> {
         let named = |(key, value): (&String, &String)| {

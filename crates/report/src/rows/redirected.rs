@@ -8,7 +8,7 @@ use crate::cell::{Row, cells};
 use crate::compare::{Comparison, per_thousand};
 use crate::number::{self, Space};
 
-/// What a handler of a user context takes, which is no access (Xhcs).
+/// Time of handlers of user contexts, which are not accesses (Xhcs).
 const EVENT: ExitReason = ExitReason::Fixed(Reason::Event);
 
 /// The sum of a figure over all accesses; `None` if none was redirected.
@@ -26,7 +26,7 @@ pub(crate) fn handlers(section: &Section, figure: fn(&Redirected) -> u64) -> Opt
 }
 
 impl Comparison<'_> {
-    /// Empty if no run has any.
+    /// The rows; empty if no run has such accesses.
     pub(crate) fn redirected_rows(&self, space: Space) -> Vec<Row> {
         if !self.any(|s| sum(s, |r| r.accesses).unwrap_or(0)) {
             return Vec::new();

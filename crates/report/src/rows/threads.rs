@@ -1,4 +1,4 @@
-//! What the threads of the host took: switches between them, and cycles of each outside guests.
+//! Threads of the host: switches between them, and cycles of each outside guests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,11 @@ use crate::statistics::Sample;
 
 /// Threads with a row of their own; the rest is summed up.
 const ROWS: usize = 8;
-/// Modes of the host. What a thread spends in `VU` and `VS` is its guest's, and `idle` is nobody's.
+/// Modes of the host. Time of a thread in `VU` and `VS` is its guest's, and `idle` belongs to no
+/// thread.
 const HOST: [Slot; 3] = [Slot::U, Slot::HS, Slot::M];
 
-/// Cycles by name: threads with the same name do the same, and numbers differ from run to run.
+/// Cycles by name: threads with the same name have the same task, and numbers differ between runs.
 fn cycles(section: &Section) -> BTreeMap<String, u64> {
     let mut by_name = BTreeMap::new();
     for thread in &section.threads {
@@ -31,13 +32,13 @@ fn name(thread: &Thread) -> String {
 }
 
 impl Comparison<'_> {
-    /// What the figures of [`thread_rows`](Self::thread_rows) are.
+    /// Title of [`thread_rows`](Self::thread_rows).
     pub(crate) fn thread_title(&self, space: Space) -> String {
         let unit = self.per_thousand_text(space);
         format!("Threads of the host: cycles outside guests {unit}")
     }
 
-    /// Threads by the cycles that they took, most first; empty if no ledger tells of threads.
+    /// Threads by their cycles, most first; empty if no ledger has threads.
     pub(crate) fn thread_rows(&self, space: Space) -> Vec<Row> {
         if !self.any(|s| s.threads.len() as u64) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Events as messages between actors: vCPUs, harts, the controller, and what runs on each hart.
+//! Events as messages between actors: vCPUs, harts, the controller, and software on each hart.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use trapless_ledger::{Config, Ledger};
 
 use crate::number::{self, Space};
 
-/// Who sends or gets a message.
+/// Sender or receiver of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Actor {
     Vcpu(Guest),
@@ -31,14 +31,14 @@ pub struct Message {
     pub from: usize,
     /// Index of the actor it goes to.
     pub to: usize,
-    /// What it says.
+    /// Text.
     pub text: String,
     /// How often it occurred in a row.
     pub times: u64,
 }
 
-/// What an event says, before its actors have a column.
-pub(crate) struct Said(u64, Actor, Actor, String);
+/// Message of an event, before its actors have a column.
+pub(crate) struct Pending(u64, Actor, Actor, String);
 
 /// Actors in order of appearance, and their messages.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Actors {
     messages: Vec<Message>,
     /// Messages left out, and before which one.
     cut: Option<(usize, usize)>,
-    /// Who runs in V=1 on each hart, or did last.
+    /// vCPU that runs in V=1 on each hart, or did last.
     guests: HashMap<usize, Guest>,
     numbers: HashMap<Guest, Option<u64>>,
     start: u64,
@@ -114,8 +114,8 @@ impl Actors {
     }
 
     /// Appends a message.
-    pub fn push(&mut self, said: Option<Said>) {
-        let Some(Said(time, from, to, text)) = said else {
+    pub fn push(&mut self, pending: Option<Pending>) {
+        let Some(Pending(time, from, to, text)) = pending else {
             return;
         };
         let (from, to) = (self.column(from), self.column(to));
@@ -140,8 +140,8 @@ impl Actors {
 
     /// Puts messages in order of time and leaves out the middle if there are more than `most`.
     pub fn finish(&mut self, most: usize) {
-        // Harts run one after the other for a quantum each: not in order of time. What has the same
-        // time stays in the order in which it happened.
+        // Harts run in turn for a quantum each, so events are not in order of time. Events with the
+        // same time keep their order.
         self.messages.sort_by_key(|m| m.time);
         let messages = std::mem::take(&mut self.messages);
         for m in messages {
@@ -164,8 +164,8 @@ impl Actors {
         }
     }
 
-    /// What an event says; `None` if it tells nothing about interrupts.
-    pub fn message(&mut self, event: &Event) -> Option<Said> {
+    /// Message of an event; `None` if it does not concern interrupts.
+    pub fn message(&mut self, event: &Event) -> Option<Pending> {
         let (hart, guest) = match event {
             Event::Trap(t) if t.from.v() => (t.hart, Some(t.guest)),
             Event::Return(r) if r.to.v() => (r.hart, Some(r.guest)),
@@ -202,7 +202,7 @@ impl Actors {
             }
             _ => return None,
         };
-        Some(Said(time, from, to, text))
+        Some(Pending(time, from, to, text))
     }
 
     fn trap(&self, t: &Trap) -> Option<(Actor, Actor, String)> {
@@ -254,7 +254,7 @@ impl Actors {
     pub fn handler_ends(&mut self, r: &Return) {
         let guest = self.on(r.hart, r.from);
         let text = "sret: the handler ends".to_string();
-        self.push(Some(Said(r.time, guest, guest, text)));
+        self.push(Some(Pending(r.time, guest, guest, text)));
     }
 
     fn step(&self, s: &VirtualStep) -> (Actor, Actor, String) {
@@ -312,7 +312,7 @@ impl Actors {
                 return (controller, Actor::Hart(to), text);
             }
             StepKind::Silent { .. } => {
-                let text = format!("lookup misses, nobody is told: {fields}");
+                let text = format!("lookup misses, no notification: {fields}");
                 return (controller, controller, text);
             }
             _ => {

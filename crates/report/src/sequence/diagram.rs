@@ -1,4 +1,4 @@
-//! How a [`Sequence`] looks: Mermaid for pages, plain text for terminals.
+//! A [`Sequence`] as Mermaid for pages, and plain text for terminals.
 
 use crate::number::{self, Space};
 use crate::sequence::Sequence;
@@ -16,7 +16,7 @@ impl Sequence {
         (at == index).then(|| format!("... {count} more ..."))
     }
 
-    fn said(&self, message: &Message) -> String {
+    fn text_of(&self, message: &Message) -> String {
         match message.times {
             1 => clean(&message.text),
             n => format!("{} (x{n})", clean(&message.text)),
@@ -39,7 +39,7 @@ impl Sequence {
                 out.push_str(&format!("    Note over a0,a{all}: {note}\n"));
             }
             // Mermaid ends a message at a semicolon and reads '#' as an escape.
-            let text = self.said(m).replace([';', '#'], " ");
+            let text = self.text_of(m).replace([';', '#'], " ");
             let time = number::duration(m.time, cycles_per_second, Space::Plain);
             let line = if m.from == m.to {
                 format!("    Note over a{}: +{time} {text}\n", m.from)
@@ -82,9 +82,9 @@ impl Sequence {
             );
             let (left, right) = (m.from.min(m.to), m.from.max(m.to));
             let mark = if left == right { "* " } else { "" };
-            let text: Vec<char> = format!("{mark}{}", self.said(m)).chars().collect();
-            // A text that is longer than the way to the next line hides it, which reads better than
-            // one that is cut.
+            let text: Vec<char> = format!("{mark}{}", self.text_of(m)).chars().collect();
+            // A text longer than the distance to the next line overwrites the line, which is more
+            // readable than a truncated text.
             let start = at(left) + if left == right { 0 } else { 2 };
             if line.len() < start + text.len() {
                 line.resize(start + text.len(), ' ');

@@ -1,4 +1,4 @@
-//! Exits that have nothing to do with interrupts of the guest. A diagram shows one line for each.
+//! Exits that are unrelated to interrupts of the guest. A diagram shows one line for each.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use trapless_ledger::reason::Reason;
 struct Episode {
     /// Events after the exit itself.
     events: Vec<usize>,
-    /// It has to do with interrupts of guests.
+    /// It is related to interrupts of guests.
     matters: bool,
 }
 
@@ -57,8 +57,8 @@ fn reason_matters(t: &Trap, config: &Config) -> bool {
     of_class || matches!(reason, Reason::Wfi | Reason::Notification | Reason::Event)
 }
 
-/// Whether the host does something about an interrupt of a guest. Putting a vCPU to serve a device
-/// access and loading it again is not that.
+/// Whether an event of the host concerns an interrupt of a guest. A put and load of a vCPU around a
+/// device access does not.
 fn event_matters(event: &Event) -> bool {
     match event {
         Event::Raise(r) => matches!(r.irq, 2 | 6 | 10 | 24 | 25),

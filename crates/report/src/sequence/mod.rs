@@ -2,7 +2,7 @@
 //! run.
 //!
 //! ```text
-//! events ──> Finder (asks a Ledger which interrupt is meant) ──> Sequence ──> mermaid, text
+//! events ──> Finder (uses a Ledger to find the interrupt) ──> Sequence ──> mermaid, text
 //! ```
 
 pub(crate) mod actors;
@@ -18,13 +18,14 @@ use trapless_ledger::{Answered, Class, Config, Ledger, Left, State, replay};
 
 use crate::sequence::actors::{Actors, Message};
 
-/// Events kept while looking: of an interrupt that takes more, the beginning is missing.
+/// Maximum number of events kept during the search: the beginning of an interrupt with more is
+/// missing.
 const KEPT: usize = 20_000;
 /// Events shown after the guest's handler was entered, at most.
 const AFTER: usize = 400;
 /// Cycles shown after that, at most: a handler may switch to another thread and return much later.
 const AFTER_CYCLES: u64 = 50_000;
-/// Messages shown; more than that are cut in the middle.
+/// Maximum number of messages; if there are more, those in the middle are left out.
 const MESSAGES: usize = 80;
 
 /// Which interrupt to show.
@@ -34,7 +35,7 @@ pub struct Wanted {
     pub class: Class,
     /// What its vCPU was doing when it arrived; any if `None`.
     pub state: Option<State>,
-    /// How a vCPU that is scheduled off was left; any if `None`.
+    /// Why its vCPU was scheduled off; any if `None`.
     pub left: Option<Left>,
     /// Ordinal among them, from 1.
     pub number: u64,
@@ -74,7 +75,7 @@ impl std::str::FromStr for Wanted {
     }
 }
 
-/// Watches a run, or a stream of events, for one interrupt.
+/// Searches a run, or a stream of events, for one interrupt.
 #[derive(Debug)]
 pub struct Finder {
     ledger: Ledger,
@@ -87,7 +88,7 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// A finder on a machine described by `config`. It has to see all events from reset on, to know
+    /// A finder on a machine described by `config`. It needs all events from reset on, to know
     /// where each vCPU is.
     pub fn new(config: Config, wanted: Wanted) -> Self {
         Self {
@@ -100,12 +101,12 @@ impl Finder {
         }
     }
 
-    /// Whether nothing more needs to be seen.
+    /// Whether no further events are needed.
     pub fn is_complete(&self) -> bool {
         self.found.is_some() && self.after == 0
     }
 
-    /// What was found; `None` if there were fewer such interrupts.
+    /// The interrupt; `None` if there were fewer such interrupts.
     pub fn finish(self) -> Option<Sequence> {
         let found = self.found?;
         let events: Vec<Event> = self.kept.into();
@@ -131,7 +132,7 @@ impl Sink for Finder {
         }
         self.ledger.record(event);
         if matches!(event, Event::Switch(_)) {
-            // No part of an interrupt's way.
+            // Not related to an interrupt's delivery.
             return;
         }
         self.kept.push_back(*event);
@@ -167,7 +168,7 @@ fn handler_ends(event: &Event, found: &Answered) -> bool {
 /// Reads a stream of events as `EventStream` writes it and looks for an interrupt.
 ///
 /// # Errors
-/// A sentence with the line number: not readable, not an event, or of another version.
+/// If a line is not readable, not an event, or of another version; the message has its number.
 pub fn find(
     stream: impl BufRead,
     config: Config,
@@ -195,14 +196,13 @@ pub struct Sequence {
     pub(crate) messages: Actors,
 }
 
-/// Follows the events from the send to the end of the handler; what others do meanwhile is left
-/// out.
+/// Converts the events from the send to the end of the handler; unrelated ones are left out.
 fn messages(ledger: &Ledger, events: &[Event], found: Answered) -> Actors {
     let mut actors = Actors::new(ledger, found.sent);
     let mut relevance = Relevance::new(&found);
     let aside = episodes::aside(events, ledger.config(), found.arrived);
     for (event, aside) in events.iter().zip(aside) {
-        // Also to know who runs where.
+        // Also needed to know which vCPU runs where.
         let message = actors.message(event);
         if event.time() >= found.sent && relevance.of(event) && !aside {
             actors.push(message);
@@ -216,7 +216,7 @@ fn messages(ledger: &Ledger, events: &[Event], found: Answered) -> Actors {
 }
 
 /// Which events belong to the interrupt: those of the hart that takes the interrupt; of other harts
-/// the one that sends, until it goes on with its own work, and each that the controller tells.
+/// the sender, until it continues its own work, and each that the controller signals.
 struct Relevance {
     taken_on: usize,
     /// Harts that work for it now.
@@ -256,7 +256,7 @@ impl Relevance {
                 }
                 shown
             }
-            // Of the host's own only the trap is of interest.
+            // Of the host's own interrupts only the trap is shown.
             Event::Raise(r) => self.shows(r.hart) && matches!(r.irq, 2 | 6 | 10 | 24),
             Event::TimerSet(t) => self.shows(t.hart),
             Event::Virtual(s) => {
@@ -312,7 +312,7 @@ impl Relevance {
 }
 
 impl Sequence {
-    /// In words: what was sent, where it arrived, how long it took.
+    /// Title: class, state of the vCPU at arrival, latency.
     pub fn title(&self, cycles_per_second: u64) -> String {
         let f = &self.found;
         let what = match f.class {

@@ -1,4 +1,4 @@
-//! The checkpoint that a run keeps for the next one that is the same.
+//! The checkpoint that a run keeps in the cache for identical later runs.
 
 use anyhow::Result;
 use trapless_machine::Machine;
@@ -9,19 +9,19 @@ use super::store::{DONE, SHARED};
 use super::{Checkpoint, Run, Store};
 use crate::console::SharedRecorder;
 
-/// Where the checkpoint of a run is kept.
+/// Place of a run's checkpoint in the cache.
 pub struct Place<'s> {
     store: &'s Store,
     names: Names,
 }
 
 impl<'s> Place<'s> {
-    /// In `store`, under these names.
+    /// The place in `store` with these names.
     pub fn new(store: &'s Store, names: Names) -> Self {
         Self { store, names }
     }
 
-    /// The file that has most of the pages, which runs with the same images have in common.
+    /// The base file with the pages that runs with the same images share.
     fn base(&self) -> Option<Base> {
         let name = &self.names.base;
         let file = self.store.find(name, SHARED)?;
@@ -32,7 +32,7 @@ impl<'s> Place<'s> {
         base.ok()
     }
 
-    /// The checkpoint, if one is kept that can be read.
+    /// The checkpoint, if there is one that can be read.
     pub fn find(&self) -> Option<Checkpoint> {
         let file = self.store.find(&self.names.own, DONE)?;
         let found = Checkpoint::of(&self.store.path(&self.names.own, DONE), file);
@@ -52,7 +52,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Removes it, as it cannot be used: the run boots and makes it again.
+    /// Removes a checkpoint that cannot be used: the run boots and makes it again.
     pub fn discard(&self, error: &anyhow::Error) {
         note!("The kept checkpoint cannot be used, so the run boots: {error:#}");
         self.store.discard(&self.names.own, DONE);
@@ -61,7 +61,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Keeps the state of a run, if there is room. It is no fault of the run if that fails.
+    /// Keeps the state of a run, if there is room. A failure is reported and does not fail the run.
     pub fn keep(&self, run: &Run<'_>, machine: &Machine, recorder: &SharedRecorder) {
         if let Err(error) = self.write(run, machine, recorder) {
             note!("No checkpoint is kept of this run: {error:#}");

@@ -1,4 +1,4 @@
-//! What a kept checkpoint depends on.
+//! Cache keys of checkpoints: everything that a checkpoint depends on.
 
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
@@ -8,7 +8,8 @@ use trapless_images::sha256_parts;
 use trapless_machine::MachineConfig;
 use trapless_machine::checkpoint::FORMAT;
 
-/// Everything that decides the state at an instant of a run, and what makes and reads the file.
+/// Everything that determines the state at an instant of a run, and the program that writes and
+/// reads the file.
 #[derive(Serialize)]
 pub struct Key<'a> {
     /// The program: its revision.
@@ -19,20 +20,22 @@ pub struct Key<'a> {
     pub images: &'a [String],
     /// The command line of the host's kernel, which has all parameters of the workload.
     pub command_line: &'a str,
-    /// The instant, and what marks it.
+    /// The instant, and the event that marks it.
     pub instant: &'a str,
 }
 
-/// The names of files that follow from a key.
+/// File names derived from a key.
 pub struct Names {
-    /// Of the checkpoint.
+    /// Name of the checkpoint.
     pub own: String,
-    /// Of the one that it shares pages with: that of any run with the same images and as much RAM.
+    /// Name of its base, which has the shared pages: common to runs with the same images and size
+    /// of RAM.
     pub base: String,
 }
 
 impl Key<'_> {
-    /// The names. Engines have the same results; whoever compares them wants to see that.
+    /// The names. The engine is part of the key although results are the same: a comparison of
+    /// engines must execute both.
     pub fn names(&self) -> Option<Names> {
         let (engine, code) = (self.machine.engine, self.machine.code);
         let about = serde_json::to_vec(self).ok()?;
@@ -46,8 +49,8 @@ impl Key<'_> {
     }
 }
 
-/// What tells this build from others of the same revision, as while somebody works on it: path,
-/// size and time of the file with this code, which may be a library.
+/// Distinguishes builds of the same revision, as during development: path, size and time of the
+/// file with this code, which may be a library.
 fn build() -> Option<(PathBuf, u64, u128)> {
     let path = this_file().or_else(|| std::env::current_exe().ok())?;
     let about = std::fs::metadata(&path).ok()?;
@@ -55,7 +58,7 @@ fn build() -> Option<(PathBuf, u64, u128)> {
     Some((path, about.len(), time.as_nanos()))
 }
 
-/// The file that this function is mapped from, where Linux tells it.
+/// The file that this function is mapped from, by `/proc/self/maps`.
 fn this_file() -> Option<PathBuf> {
     let here = this_file as fn() -> Option<PathBuf> as usize;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;

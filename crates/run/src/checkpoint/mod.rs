@@ -1,4 +1,4 @@
-//! Checkpoints of runs: the machine, its ledger and what its console has said, in one file.
+//! Checkpoints of runs: the machine, its ledger and the state of its console, in one file.
 
 mod kept;
 mod key;
@@ -22,7 +22,7 @@ pub use kept::Place;
 pub use key::Key;
 pub use store::Store;
 
-/// Longest virtual time that can be asked for, in seconds: a century.
+/// Maximum virtual time of a request, in seconds: a century.
 const LONGEST: f64 = 3e9;
 
 /// When a checkpoint is made.
@@ -38,7 +38,7 @@ enum When {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Request {
     when: When,
-    /// Where it goes.
+    /// File to write.
     pub file: PathBuf,
 }
 
@@ -76,10 +76,10 @@ impl FromStr for Request {
 }
 
 impl Request {
-    /// Refuses one of a workload's beginning.
+    /// Rejects `workload`, which only runs of workloads have.
     ///
     /// # Errors
-    /// If that is what it is.
+    /// If the request is for the start of the measured part.
     pub fn check_time(&self) -> Result<()> {
         match self.when {
             When::At(_) => Ok(()),
@@ -91,7 +91,7 @@ impl Request {
         }
     }
 
-    /// Whether it is time.
+    /// Whether the checkpoint is due.
     fn due(&self, machine: &Machine, recorder: &SharedRecorder) -> bool {
         match self.when {
             When::At(time) => machine.now() >= time,
@@ -100,10 +100,10 @@ impl Request {
     }
 }
 
-/// What a run keeps beside its machine.
+/// State of a run besides its machine.
 #[derive(Serialize, Deserialize)]
 pub struct Saved {
-    /// Its ledger, and what its console has said.
+    /// Its ledger, and the state of its console.
     pub recorder: RecorderState,
     /// The images it booted, by content.
     pub images: Vec<String>,
@@ -111,9 +111,9 @@ pub struct Saved {
     pub command_line: String,
 }
 
-/// What a checkpoint says of its run.
+/// Description of the run of a checkpoint.
 pub struct Run<'a> {
-    /// What it is.
+    /// Its specification.
     pub spec: Spec,
     /// The images it booted, by content.
     pub images: &'a [String],
@@ -122,7 +122,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Writes a checkpoint of it, without the pages that `base` has.
+    /// Writes a checkpoint of the run, without the pages that `base` has.
     fn write(
         &self,
         machine: &Machine,
@@ -143,10 +143,10 @@ impl Run<'_> {
         Ok(machine.save_beside(to, about, &more, base)?)
     }
 
-    /// Writes a checkpoint of it to a file of the user's.
+    /// Writes a checkpoint of the run to a file of the user's.
     ///
     /// # Errors
-    /// If the file cannot be written, or the machine not be saved.
+    /// If the file cannot be written or the machine cannot be saved.
     pub fn save(&self, path: &Path, machine: &Machine, recorder: &SharedRecorder) -> Result<()> {
         files::make_parent(path)?;
         let mut output = BufWriter::new(files::Output::create(path)?);
@@ -161,19 +161,19 @@ impl Run<'_> {
 /// Checkpoints that a run is still to make.
 pub struct Pending<'a> {
     requests: Vec<Request>,
-    /// Where it keeps one for itself.
+    /// Place in the cache of the one that it keeps for later runs.
     place: Option<&'a Place<'a>>,
     run: Run<'a>,
 }
 
-/// This program: what it saves may change with each revision.
+/// This program with its revision: the format may change with each revision.
 pub fn program() -> String {
     let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TRAPLESS_REVISION"));
     format!("trapless {version} ({revision})")
 }
 
 impl<'a> Pending<'a> {
-    /// Of `run`: those that are asked for, and one that it keeps for itself.
+    /// The requested checkpoints of `run`, and the one that it keeps in the cache.
     pub fn new(requests: &[Request], place: Option<&'a Place<'a>>, run: Run<'a>) -> Self {
         Self {
             requests: requests.to_vec(),
@@ -182,7 +182,7 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// What the run booted from, by content.
+    /// The images that the run booted, by content.
     pub fn images(&self) -> &[String] {
         self.run.images
     }
@@ -192,7 +192,7 @@ impl<'a> Pending<'a> {
         !self.requests.is_empty()
     }
 
-    /// Makes one now, in the current folder, under a name that no file has; returns the name.
+    /// Makes a checkpoint now, in the current folder, under an unused name; returns the name.
     pub fn make_now(&self, machine: &Machine, recorder: &SharedRecorder) -> Result<PathBuf> {
         let stem = format!("boot-{:.3}s", VirtualTime::seconds(machine.now()));
         let names = (2..).map(|number| format!("{stem}-{number}.checkpoint"));
@@ -231,11 +231,11 @@ impl<'a> Pending<'a> {
         Ok(())
     }
 
-    /// Tells which were not made, as the run is over.
+    /// Reports which were not made when the run is over.
     pub fn finish(&self) {
         for request in &self.requests {
             note!(
-                "The run ended before the checkpoint {} was due: there is none",
+                "The run ended before the checkpoint {} was due: it was not made",
                 request.file.display()
             );
         }
@@ -252,7 +252,7 @@ pub struct Checkpoint {
     file: File,
     /// The file that it shares pages with.
     base: Option<Base>,
-    /// What it says of itself.
+    /// The description of its run.
     pub header: Header,
 }
 
@@ -268,7 +268,7 @@ impl Checkpoint {
         Self::of(path, file)
     }
 
-    /// The same of a file that is open, and was found at `path`.
+    /// The same for an open file, which was found at `path`.
     fn of(path: &Path, file: File) -> Result<Self> {
         let header = Header::read(&mut BufReader::new(&file)).map_err(|e| named(path, &e))?;
         Ok(Self {
@@ -279,7 +279,7 @@ impl Checkpoint {
         })
     }
 
-    /// Refuses one of another revision of this program.
+    /// Rejects a checkpoint of another revision of this program.
     pub fn check_program(&self) -> Result<()> {
         let (made, here) = (&self.header.about.program, program());
         if *made != here {
@@ -289,10 +289,10 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// What was run.
+    /// The specification of its run.
     ///
     /// # Errors
-    /// If it does not say so.
+    /// If the checkpoint has no valid one.
     pub fn spec(&self) -> Result<Spec> {
         Spec::from_json(&self.header.about.run).map_err(|e| self.damaged(&format!("{e:#}")))
     }
@@ -302,7 +302,8 @@ impl Checkpoint {
         self.header.machine.get("epoch")?.as_u64()
     }
 
-    /// Puts its state into a machine that was built for it; returns what was saved beside.
+    /// Restores its state into a machine that was built for it; returns the state besides the
+    /// machine.
     pub fn restore(&self, machine: &mut Machine) -> Result<Saved> {
         let fail = |e| named(&self.path, &e);
         let more = machine.restore_from(&self.file, self.base.as_ref());
@@ -310,8 +311,8 @@ impl Checkpoint {
         postcard::from_bytes(&more).map_err(|_| self.damaged("its ledger cannot be decoded"))
     }
 
-    /// Puts the state of a machine of `boot` or `exec` into one that was built for it, with its
-    /// ledger; `devices` says which disks, folders and networks that has now.
+    /// Restores the state of a machine of `boot` or `exec` into one that was built for it, with its
+    /// ledger; `devices` describes its present disks, folders and networks.
     pub fn resume_session(
         &self,
         machine: &mut Machine,
@@ -333,7 +334,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// An error that says what is wrong with it.
+    /// An error that says how the checkpoint is damaged.
     pub fn damaged(&self, what: &str) -> anyhow::Error {
         let path = self.path.display();
         anyhow!("{path}: the checkpoint is damaged: {what}; make it again")

@@ -1,21 +1,21 @@
-//! Checkpoints that runs keep for themselves, in a folder of the cache with a bound on its size.
+//! Checkpoints that runs keep, in a folder of the cache of bounded size.
 //!
-//! Whoever reads one holds an open file, which stays whole when another process removes its name.
-//! Nothing is ever written to a file that has its final name.
+//! A reader holds an open file, which stays complete when another process removes its name. Nothing
+//! is ever written to a file that has its final name.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Bytes of the folder unless the user says otherwise, as far as the disk has room.
+/// Default size of the folder in bytes, as far as the disk has room.
 const MOST: u64 = 8 << 30;
-/// Of the disk's free space, one part in so many may be taken unless the user says otherwise.
+/// Default share of the disk's free space that may be used: one part in so many.
 const SHARE: u64 = 4;
-/// Bytes of the disk that stay free.
+/// Bytes of the disk that are always left free.
 const RESERVE: u64 = 256 << 20;
-/// Ends of names: of checkpoints, of those with pages that others share, and of files that are
-/// being written.
+/// Suffixes of names: of checkpoints, of bases with shared pages, and of files that are being
+/// written.
 pub const DONE: &str = "checkpoint";
 pub const SHARED: &str = "pages";
 const PART: &str = "part";
@@ -25,12 +25,12 @@ pub struct Store {
     folder: PathBuf,
     /// The user's bound in bytes.
     most: Option<u64>,
-    /// What was used since then makes no room for others: a series that is larger than the folder
-    /// would find nothing at its next time.
+    /// Files used since then are not evicted: a series that is larger than the folder would
+    /// otherwise evict all its own files before it is run again.
     since: SystemTime,
 }
 
-/// What is in the folder.
+/// Contents of the folder.
 struct Listing {
     /// Finished files: when they were last used, their size, and where they are.
     done: Vec<(SystemTime, u64, PathBuf)>,
@@ -39,8 +39,8 @@ struct Listing {
 }
 
 impl Store {
-    /// In the folder `cache`, with at most so many bytes. `None` if that is 0 or there can be no
-    /// such folder.
+    /// Opens the store in the folder `cache`, with at most so many bytes. `None` if that is 0 or
+    /// the folder cannot be created.
     pub fn open(cache: &Path, most: Option<u64>) -> Option<Self> {
         let folder = cache.join("checkpoints");
         (most != Some(0) && fs::create_dir_all(&folder).is_ok()).then(|| Self {
@@ -50,7 +50,7 @@ impl Store {
         })
     }
 
-    /// Where the file `key` is or will be.
+    /// Path of the file `key`.
     pub fn path(&self, key: &str, end: &str) -> PathBuf {
         self.folder.join(key).with_extension(end)
     }
@@ -58,14 +58,14 @@ impl Store {
     /// The file `key`, if it is there; counts as a use.
     pub fn find(&self, key: &str, end: &str) -> Option<File> {
         let file = File::open(self.path(key, end)).ok()?;
-        // In another user's cache it keeps its age.
+        // Fails in another user's cache, where the file keeps its age.
         let _ = file.set_modified(SystemTime::now());
         Some(file)
     }
 
     /// Removes the file `key`, which cannot be used.
     pub fn discard(&self, key: &str, end: &str) {
-        // Another process may have done so.
+        // Another process may have removed it.
         let _ = fs::remove_file(self.path(key, end));
     }
 
@@ -99,14 +99,14 @@ impl Store {
         }))
     }
 
-    /// Keeps other processes from making room and giving names until the result is dropped.
+    /// Keeps other processes from evicting and renaming files until the result is dropped.
     fn lock(&self) -> io::Result<File> {
         let file = File::create(self.folder.join("lock"))?;
         file.lock()?;
         Ok(file)
     }
 
-    /// Bytes that a new file may have.
+    /// Maximum size of a new file in bytes.
     fn room(&self, listing: &Listing) -> u64 {
         let of = |old: bool| {
             let files = listing.done.iter();
@@ -119,14 +119,14 @@ impl Store {
         bound.saturating_sub(new + listing.parts).min(free + old)
     }
 
-    /// Most bytes that all files together may have.
+    /// Maximum size of all files together, in bytes.
     fn bound(&self, listing: &Listing) -> u64 {
         let all: u64 = listing.done.iter().map(|(_, size, _)| size).sum();
         let usual = || MOST.min((free(&self.folder) + all + listing.parts) / SHARE);
         self.most.unwrap_or_else(usual)
     }
 
-    /// What is there; removes what was never finished.
+    /// Lists the files; removes unfinished files of dead processes.
     fn list(&self) -> io::Result<Listing> {
         let mut listing = Listing {
             done: Vec::new(),
@@ -154,7 +154,7 @@ impl Store {
         Ok(listing)
     }
 
-    /// Removes the files that were not used for longest, until there is room for `size` bytes.
+    /// Removes the least recently used files, until there is room for `size` bytes.
     fn make_room(&self, size: u64) -> io::Result<bool> {
         let mut listing = self.list()?;
         // The file itself is among the parts.
@@ -176,10 +176,10 @@ impl Store {
     }
 }
 
-/// A checkpoint that is being written; dropped before [`commit`](Self::commit), it goes away.
+/// A checkpoint that is being written; removed if it is dropped before [`commit`](Self::commit).
 pub struct Entry<'s> {
     store: &'s Store,
-    /// Until it has its final name.
+    /// Temporary name until it has its final one.
     file: Option<BufWriter<File>>,
     path: PathBuf,
     place: PathBuf,
@@ -189,13 +189,13 @@ pub struct Entry<'s> {
 }
 
 impl Entry<'_> {
-    /// Whether more was to be written than there is room for.
+    /// Whether a write exceeded the room.
     pub fn full(&self) -> bool {
         self.full
     }
 
-    /// Gives it its name, and removes others if it needs their room. `false` if there is no room
-    /// any more.
+    /// Gives the file its final name, and evicts others if it needs their room. `false` if there is
+    /// no room any more.
     ///
     /// # Errors
     /// The system's.
@@ -233,14 +233,14 @@ impl Write for Entry<'_> {
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
-        // The file is locked as long as it is open: the name is still its own.
+        // The file is locked as long as it is open, so no other process has replaced it.
         if self.file.is_some() {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Free bytes of the file system of `folder`; all there can be if it does not tell.
+/// Free bytes of the file system of `folder`; `u64::MAX` if they are unknown.
 fn free(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(u64::MAX / 2, |about| about.f_bavail * about.f_frsize)
 }

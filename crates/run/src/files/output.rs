@@ -1,8 +1,8 @@
-//! A result that appears under its name only when it is complete.
+//! A result file that gets its name only when it is complete.
 //!
-//! Until then it stands beside its place under a random name that nobody can have prepared, locked
-//! as long as somebody writes it: what is not locked was left by a command that was killed, and the
-//! next one that writes the same result removes it.
+//! Until then it is in the same folder under an unpredictable name, locked as long as it is
+//! written: an unlocked one was left by a command that was killed, and the next command that writes
+//! the same result removes it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -17,15 +17,15 @@ use tempfile::{Builder, TempPath};
 
 use super::make_parent;
 
-/// End of an unfinished file's name.
+/// Suffix of an unfinished file's name.
 const END: &str = ".part";
 /// Random characters before it.
 const RANDOM: usize = 12;
 /// Bytes of the result's name that an unfinished file repeats: names have at most 255.
 const REPEATED: usize = 200;
 
-/// A file that is being written. It stands beside its place until [`commit`](Self::commit); dropped
-/// before, it goes away. Devices and pipes are written directly.
+/// A file that is being written, under a temporary name until [`commit`](Self::commit); removed if
+/// it is dropped before. Devices and pipes are written directly.
 pub struct Output {
     file: BufWriter<File>,
     path: PathBuf,
@@ -45,15 +45,15 @@ impl Output {
         begin(path).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Gives the file its name.
+    /// Gives the file its final name.
     ///
     /// # Errors
     /// If the rest cannot be written.
     pub fn commit(mut self) -> Result<()> {
-        let told = || format!("cannot write {}", self.path.display());
-        self.file.flush().with_context(told)?;
+        let context = || format!("cannot write {}", self.path.display());
+        self.file.flush().with_context(context)?;
         if let Some(aside) = self.aside.take() {
-            aside.persist(&self.path).with_context(told)?;
+            aside.persist(&self.path).with_context(context)?;
         }
         Ok(())
     }
@@ -69,7 +69,7 @@ fn begin(path: &Path) -> io::Result<Output> {
         });
     }
     if path.is_symlink() && path.exists() {
-        // The kernel may forbid to follow a link of somebody else's (`protected_symlinks`).
+        // The kernel may forbid following another user's link (`protected_symlinks`).
         OpenOptions::new().write(true).open(path)?;
     }
     // A link is followed: what it points to is replaced, not the link.
@@ -89,7 +89,7 @@ fn begin(path: &Path) -> io::Result<Output> {
     })
 }
 
-/// How names of unfinished files for `path` begin.
+/// Prefix of names of unfinished files for `path`.
 fn beginning(path: &Path) -> OsString {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let mut begin = OsString::from(".");
@@ -107,7 +107,7 @@ fn create(folder: &Path, begin: &OsStr) -> io::Result<(File, TempPath)> {
             .rand_bytes(RANDOM)
             .make_in(folder, |path| File::create_new(path));
         let (file, aside) = made?.into_parts();
-        // Where there are no locks, nobody finds it unlocked either.
+        // Where locks are not supported, the file is not taken for an unlocked one either.
         let _ = file.lock();
         // Another command may have taken it for a leftover before it was locked.
         if file.metadata()?.nlink() > 0 {
@@ -116,7 +116,7 @@ fn create(folder: &Path, begin: &OsStr) -> io::Result<(File, TempPath)> {
     }
 }
 
-/// Removes what commands that were killed were writing, as far as this user may.
+/// Removes unfinished files of commands that were killed, as far as this user may.
 fn remove_leftovers(folder: &Path, begin: &OsStr) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if is_unfinished(&entry.file_name(), begin) && is_abandoned(&entry.path()) {
@@ -134,7 +134,7 @@ fn is_unfinished(name: &OsStr, begin: &OsStr) -> bool {
     })
 }
 
-/// Whether nobody writes this file any more.
+/// Whether no process writes this file any more.
 fn is_abandoned(path: &Path) -> bool {
     let careful = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(careful.bits()).unwrap_or(0);

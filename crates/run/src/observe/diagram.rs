@@ -1,4 +1,4 @@
-//! `--diagram`: the way of single interrupts as sequence diagrams.
+//! `--diagram`: the delivery of single interrupts as sequence diagrams.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Where the diagram goes.
+    /// File for the diagram.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -48,7 +48,7 @@ pub struct Diagrams {
 }
 
 impl Diagrams {
-    /// Watches a machine.
+    /// Observes a machine.
     pub fn attach(&mut self, requests: &[Request], watched: &mut Machine) {
         let config = watched.config();
         let ledger = machine::ledger_config(config);
@@ -60,7 +60,7 @@ impl Diagrams {
         }
     }
 
-    /// Writes the files; says so if there were fewer such interrupts.
+    /// Writes the files; reports if there were fewer such interrupts.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -75,7 +75,7 @@ impl Diagrams {
         }
         if !missing.is_empty() {
             note!(
-                "No diagram: the run had no interrupt {}. Ask for a lower number or another state.",
+                "No diagram: the run had no interrupt {}. Choose a lower number or another state.",
                 missing.join(", ")
             );
         }

@@ -1,4 +1,4 @@
-//! Sinks that outlive the machine they are plugged into.
+//! Event sinks that outlive the machine they are attached to.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,19 +13,19 @@ impl<S> Kept<S> {
         Self(Arc::new(Mutex::new(Some(sink))))
     }
 
-    /// The machine's part.
+    /// The handle for the machine.
     pub fn share(&self) -> Self {
         Self(self.0.clone())
     }
 
-    /// Does something to the sink, if nobody has taken it.
+    /// Calls a function on the sink, unless it was taken.
     pub fn with(&self, act: impl FnOnce(&mut S)) {
         if let Some(sink) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             act(sink);
         }
     }
 
-    /// The sink, if nobody has taken it.
+    /// Takes the sink, unless it was taken before.
     pub fn take(&self) -> Option<S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -27,20 +27,20 @@ use diagram::Diagrams;
 use kept::Kept;
 use profile::{Profile, Sampler};
 
-/// What looks into a run, besides its ledger.
+/// Observers of a run besides its ledger: options.
 #[derive(Clone, Default)]
 pub struct ObserveOptions {
     /// Logs as text: any of exec, trap, csr, intc, as in `exec,trap:FILE`.
     pub log: Option<String>,
-    /// TCP port on which gdb is waited for, as in `:1234`.
+    /// TCP port on which to wait for gdb, as in `:1234`.
     pub gdb: Option<String>,
-    /// Most memory for snapshots out of which gdb goes backwards.
+    /// Maximum memory for the snapshots by which gdb executes backwards.
     pub gdb_history: Option<Size>,
-    /// Where to run before gdb connects.
+    /// How far to run before gdb connects.
     pub at: Option<Position>,
-    /// Interrupts whose way is drawn.
+    /// Interrupts whose delivery is drawn.
     pub diagram: Vec<Request>,
-    /// File for the guest code that is compiled.
+    /// File for a dump of compiled code.
     pub dump_code: Option<PathBuf>,
     /// Whether there is a profile, and a file for it.
     pub profile: Option<Option<PathBuf>>,
@@ -49,7 +49,7 @@ pub struct ObserveOptions {
 }
 
 impl ObserveOptions {
-    /// Whether nothing looks into the run.
+    /// Whether there is no observer.
     pub fn is_nothing(&self) -> bool {
         let Self {
             log,
@@ -72,7 +72,7 @@ impl ObserveOptions {
 
 type Trace = PerfettoTrace<Output>;
 
-/// What gdb's session calls between slices.
+/// Callbacks of gdb's session between slices.
 struct GdbHost<'a> {
     poll: &'a mut dyn FnMut(&mut Machine, bool) -> bool,
     log: Option<&'a mut Log>,
@@ -97,7 +97,7 @@ impl trapless_gdb::Host for GdbHost<'_> {
     }
 }
 
-/// What looks into a run besides the ledger.
+/// Observers of a run besides its ledger.
 pub struct Observation {
     options: Option<LogOptions>,
     log: Option<Log>,
@@ -108,13 +108,13 @@ pub struct Observation {
     code: Option<LogFile>,
     wanted: Vec<Request>,
     diagrams: Diagrams,
-    /// Whether a profile is wanted, and where it goes besides the terminal.
+    /// Whether to make a profile, and a file for it besides the terminal.
     profiled: Option<Option<PathBuf>>,
     profile: Option<Profile>,
 }
 
-/// Refuses what [`Observation`] could not do later: malformed options, files that cannot be
-/// written, an address that gdb cannot connect to.
+/// Rejects what would fail later: malformed options, files that cannot be written, an address that
+/// gdb cannot connect to.
 pub fn check(options: &ObserveOptions) -> Result<()> {
     let log: Option<LogOptions> = options.log.as_deref().map(str::parse).transpose()?;
     let profile = options.profile.iter().flatten();
@@ -147,19 +147,20 @@ pub fn check_single(options: &ObserveOptions, seeds: u32) -> Result<()> {
     ];
     if let Some((option, _)) = asked.iter().find(|(_, asked)| *asked && seeds > 1) {
         bail!(
-            "{option} looks into one run, and --seeds {seeds} makes {seeds}; leave out --seeds, and \
+            "{option} observes one run, and --seeds {seeds} makes {seeds}; leave out --seeds, and \
              choose the run with --seed"
         );
     }
     Ok(())
 }
 
-/// Refuses to look into one machine while engines are compared on two, and at code nobody compiles.
+/// Rejects observers of one machine while engines are compared on two, and dumps of code that is
+/// not compiled.
 pub fn check_engine(machine: &MachineOptions, observe: &ObserveOptions) -> Result<()> {
     let both = machine.engine == EngineChoice::Both;
     if both && (observe.log.is_some() || observe.gdb.is_some() || observe.profile.is_some()) {
         bail!(
-            "--log, --gdb and --profile look into one machine; leave them out, or choose --engine jit or interp"
+            "--log, --gdb and --profile observe one machine; leave them out, or choose --engine jit or interp"
         );
     }
     if machine.engine == EngineChoice::Interp && observe.dump_code.is_some() {
@@ -230,7 +231,7 @@ impl Observation {
         Ok(())
     }
 
-    /// Builds the machine with everything attached.
+    /// Builds the machine with all observers attached.
     pub fn boot(
         &mut self,
         config: MachineConfig,
@@ -255,7 +256,7 @@ impl Observation {
         Ok(machine)
     }
 
-    /// Shows in the trace which phases `recorder` marks from now on.
+    /// Shows phases that `recorder` marks from now on in the trace.
     pub fn follow(&self, recorder: &SharedRecorder) {
         if let Some((_, Some(trace))) = &self.trace {
             let trace = trace.share();
@@ -264,8 +265,8 @@ impl Observation {
         }
     }
 
-    /// Runs the machine to its end, in slices of `slice` cycles of virtual time or at gdb's
-    /// command; `limits`, which is asked before each slice, ends it early.
+    /// Runs the machine to its end, in slices of `slice` cycles of virtual time or under gdb's
+    /// control; `limits`, which is called before each slice, ends it early.
     ///
     /// `poll` is called between slices, with `true` if the machine is idle and only input can wake
     /// it. If it answers `false` the run is over: with [`Outcome::Idle`] if it was, else with
@@ -354,12 +355,12 @@ impl Observation {
         self.diagrams.finish()
     }
 
-    /// The profile as text, if one is wanted.
+    /// The profile as text, if one was requested.
     pub fn profile(&self) -> Option<String> {
         self.profile.as_ref().map(Profile::text)
     }
 
-    /// Shows it.
+    /// Prints the profile.
     pub fn show_profile(&self) {
         if let Some(text) = self.profile() {
             note!("{}", text.trim_end());

@@ -1,5 +1,5 @@
-//! `--profile`: where the host's time goes. A thread looks again and again at what the machine
-//! does; the machine does not notice.
+//! `--profile`: where the host's time goes. A thread samples the machine's current activity,
+//! without an effect on the machine.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::files;
 /// Sampling period.
 const INTERVAL: Duration = Duration::from_micros(500);
 
-/// What was sampled.
+/// Samples of a run.
 struct Samples {
     /// By number of the activity.
     counts: Vec<u64>,
@@ -26,14 +26,14 @@ struct Samples {
     seconds: f64,
 }
 
-/// A profile under way. Dropping it ends it.
+/// A running profiler. Dropping it ends it.
 pub struct Sampler {
     stop: Sender<()>,
     thread: JoinHandle<Samples>,
 }
 
 impl Sampler {
-    /// Begins one of `machine`.
+    /// Starts to profile `machine`.
     pub fn start(machine: &Machine) -> Self {
         let meter = machine.meter();
         let (stop, stopped) = channel();
@@ -56,8 +56,8 @@ impl Sampler {
     }
 }
 
-/// Each look counts the same: when the host keeps this thread waiting, it does not wait for what it
-/// sees then.
+/// Each sample has the same weight, even if the host delayed this thread: the delay has nothing to
+/// do with the activity that is sampled after it.
 fn sample(meter: &Meter, mut wait: impl FnMut() -> bool) -> Samples {
     let start = Instant::now();
     let mut counts = vec![0; Activity::ALL.len()];
@@ -97,7 +97,7 @@ impl Profile {
         n as f64 * 1e3 / self.statistics.instructions.max(1) as f64
     }
 
-    /// For programs; `docs/benchmark.md` explains the fields.
+    /// The profile as JSON; `docs/benchmark.md` explains the fields.
     fn json(&self) -> Value {
         let total = self.samples.seconds;
         let activity = |(activity, share): (Activity, f64)| {

@@ -1,4 +1,4 @@
-//! Disks of runs that are recorded or repeated.
+//! Disks of runs that are recorded or replayed.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use trapless_devices::virtio::block::{Disk, SECTOR};
 use trapless_devices::{StateError, StateReader, StateWriter};
 use trapless_machine::Error;
 
-/// Pieces of a disk that a record's checksum covers, and their length in bytes: a whole disk would
-/// take minutes.
+/// Number of samples of a disk that a record's checksum covers, and their length in bytes: a whole
+/// disk would take minutes.
 const SAMPLES: u64 = 256;
 const SAMPLE: u64 = 4096;
 
-/// What a record says of a disk as it is now, whatever format its file has.
+/// Description in a record of a disk's present content, independent of the format of its file.
 ///
 /// # Errors
 /// If it cannot be opened.
@@ -31,7 +31,7 @@ pub fn describe_disk(image: &Image) -> Result<String, Error> {
     for sample in 0..SAMPLES {
         let offset = last * sample / (SAMPLES - 1) * SECTOR;
         let mut bytes = vec![0; SAMPLE.min(sectors * SECTOR - offset) as usize];
-        // What the host cannot read, the guest sees as an error, both times.
+        // An unreadable sector is an error for the guest in both runs.
         let _ = disk.read(offset, &mut bytes);
         sum.update(&bytes);
     }
@@ -41,13 +41,12 @@ pub fn describe_disk(image: &Image) -> Result<String, Error> {
     Ok(format!("disk={sectors}*{SECTOR},{sum:08x}{rights}"))
 }
 
-/// A disk that stays from one reset of its machine to the next, as the file does that the recorded
-/// run wrote.
+/// A disk whose writes survive resets of its machine, as those in the file of the recorded run did.
 #[derive(Clone)]
 pub struct KeptDisk(Arc<Mutex<Box<dyn Disk>>>);
 
 impl KeptDisk {
-    /// One that holds what is written to `disk`.
+    /// Keeps what is written to `disk`.
     pub fn new(disk: Box<dyn Disk>) -> Self {
         Self(Arc::new(Mutex::new(disk)))
     }

@@ -1,5 +1,5 @@
-//! What a machine of `boot` gets from outside: typed lines, answers of shared folders, frames of
-//! the network. All of it passes here, to be recorded, or comes out of a record instead.
+//! Input of a machine of `boot` from outside: typed lines, replies of shared folders, frames of the
+//! network. All of it passes here, to be recorded, or comes from a record instead.
 
 pub mod disk;
 pub mod record;
@@ -23,13 +23,13 @@ use self::share::{Progress, Recorded, Replayed};
 use crate::failure::Failed;
 use crate::spec::BootSpec;
 
-/// Virtual time in cycles between two looks at the network.
+/// Virtual time in cycles between two polls of the network.
 pub const TICK: u64 = 1_000_000;
 
-/// Host time between two words about how far a recorded run is.
-const TELL: Duration = Duration::from_millis(200);
+/// Host time between two events of a record that note the progress of the run.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Longest frame of the guest in bytes, and most that wait for the gateway.
+/// Maximum length of a frame of the guest in bytes, and maximum number of queued frames.
 const LONGEST: usize = 1514;
 const MOST: usize = 1024;
 
@@ -38,17 +38,17 @@ const MOST: usize = 1024;
 pub struct Source {
     /// Where it is recorded.
     pub recorder: Option<Recorder>,
-    /// What is brought again instead; what has been brought is gone.
+    /// What is replayed instead; replayed events are removed.
     pub replayed: Option<VecDeque<Entry>>,
 }
 
 impl Source {
-    /// That which the options name: nothing recorded, a new record, or `replayed`, which has been
-    /// opened already because it has the machine's date. `describe` says which devices the machine
-    /// has; it reads their images.
+    /// The source that the options name: nothing recorded, a new record, or `replayed`, which has
+    /// been opened already because it has the machine's date. `describe` describes the machine's
+    /// devices; it reads their images.
     ///
     /// # Errors
-    /// If a record cannot be written, or is not of this machine.
+    /// If a record cannot be written, or is of another machine.
     pub fn open(
         spec: &BootSpec,
         replayed: Option<Record>,
@@ -69,29 +69,29 @@ impl Source {
     }
 }
 
-/// How the session that is repeated ended.
+/// How the recorded session ended.
 #[derive(Clone, Copy)]
 enum Recalled {
-    /// The machine was left there.
+    /// The user or a script left the machine.
     Left(End),
-    /// The machine has ended by itself.
+    /// The machine ended by itself.
     End(End),
     /// Its command was killed, after this virtual time in cycles.
     Cut(u64),
 }
 
-/// Frames of the guest that the gateway has not seen.
+/// Frames of the guest that the gateway has not handled.
 type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// The outside of a machine from one reset to the next.
+/// The environment of a machine from one reset to the next.
 #[derive(Default)]
 pub struct Outside {
     recorder: Option<Recorder>,
-    /// When the record was told last how far the run is.
-    told: Option<Instant>,
-    /// Input of the record, until the machine is there.
+    /// When progress was last recorded.
+    noted: Option<Instant>,
+    /// Input of the record, until the machine is started.
     inputs: Vec<Arrival>,
-    /// Answers of the record, for each shared folder.
+    /// Replies of the record, for each shared folder.
     answers: Vec<Vec<Stored>>,
     progress: Arc<Progress>,
     replays: bool,
@@ -102,7 +102,7 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// That of the next session of `source`.
+    /// The environment of the next session of `source`.
     pub fn next(source: &mut Source) -> Self {
         let mut outside = Self {
             recorder: source.recorder.clone(),
@@ -136,7 +136,7 @@ impl Outside {
                     outside.answers.resize_with(needed, Vec::new);
                     outside.answers[share].push(stored);
                 }
-                // They come as entries of their own.
+                // Replies have entries of their own.
                 Entry::Event(Event::Answer(_)) => {}
             }
         }
@@ -144,7 +144,7 @@ impl Outside {
         outside
     }
 
-    /// Whether everything comes out of a record.
+    /// Whether all input comes from a record.
     pub fn replays(&self) -> bool {
         self.replays
     }
@@ -154,11 +154,11 @@ impl Outside {
         self.network.is_some()
     }
 
-    /// Opens the network. The result takes the guest's frames; nobody does if everything comes out
-    /// of a record.
+    /// Opens the network. The result takes the guest's frames; `None` if all input comes from a
+    /// record.
     ///
     /// # Errors
-    /// A sentence, if a port cannot be had.
+    /// If a port cannot be opened.
     pub fn connect(&mut self, forwards: &[Forward]) -> Result<Option<Uplink>, String> {
         if self.replays {
             return Ok(None);
@@ -167,14 +167,14 @@ impl Outside {
         self.network = Some((Gateway::new(forwards)?, Arc::clone(&sent)));
         Ok(Some(Box::new(move |frame| {
             let mut frames = sent.lock().unwrap_or_else(PoisonError::into_inner);
-            // A card may send faster than anybody takes; a switch drops what is too much.
+            // Frames beyond the queue are dropped, as a switch does.
             if frame.len() <= LONGEST && frames.len() < MOST {
                 frames.push(frame.to_vec());
             }
         })))
     }
 
-    /// What stands in for shared folder `index` if everything comes out of a record.
+    /// The replacement of shared folder `index` if all input comes from a record.
     pub fn replayed_share(&mut self, index: usize) -> Option<Box<dyn FileServer>> {
         let answers = self.answers.get_mut(index).map(std::mem::take);
         let whole = !matches!(self.end, Some(Recalled::Cut(_)));
@@ -184,8 +184,8 @@ impl Outside {
         })
     }
 
-    /// Puts a record, if there is one, before the server of shared folder `index`, which is not
-    /// there yet.
+    /// Wraps the server of shared folder `index`, which does not exist yet, to record its replies
+    /// if there is a record.
     pub fn recorded_share(
         &self,
         index: usize,
@@ -201,7 +201,7 @@ impl Outside {
         }
     }
 
-    /// The machine is there: brings it what the record has.
+    /// Gives the machine, which has been built, the recorded input.
     pub fn start(&mut self, machine: &mut Machine) {
         self.record(machine);
         machine.replay_input(std::mem::take(&mut self.inputs));
@@ -212,13 +212,13 @@ impl Outside {
     pub fn leaving(&self) -> Option<u64> {
         match self.end {
             Some(Recalled::Left(end)) => Some(end.at),
-            // Folders may have answered later.
+            // Replies of folders may be later.
             Some(Recalled::Cut(last)) if self.progress.left() == 0 => Some(last),
             _ => None,
         }
     }
 
-    /// Whether the recorded session was left by now, or goes no further.
+    /// Whether the recorded session has been left, or its record has ended.
     pub fn left(&self, machine: &Machine) -> bool {
         match self.end {
             Some(Recalled::Left(end)) => machine.now() >= end.at,
@@ -230,18 +230,18 @@ impl Outside {
     }
 
     /// # Errors
-    /// If this is not the recorded run: its guest asked a shared folder for something else.
+    /// If this is not the recorded run: its guest sent another request to a shared folder.
     pub fn check(&self, machine: &Machine) -> Result<()> {
         match self.progress.differs() {
-            true => Err(other_run(machine, "its guest asks for other files")),
+            true => Err(other_run(machine, "its guest requests other files")),
             false => Ok(()),
         }
     }
 
-    /// Whether a session that ended as the recorded one did was the recorded one.
+    /// Checks that a session ended where the recorded one did.
     ///
     /// # Errors
-    /// If it was not.
+    /// If it did not.
     pub fn check_end(&self, machine: &Machine) -> Result<()> {
         self.check(machine)?;
         let now = end_of(machine);
@@ -272,20 +272,23 @@ impl Outside {
         }
     }
 
-    /// Records what has come into the machine since the last call, and when; now and then also how
-    /// far it is.
+    /// Records the input of the machine since the last call with its time; now and then also the
+    /// progress.
     pub fn record(&mut self, machine: &mut Machine) {
         if let Some(recorder) = &self.recorder {
             let arrivals = machine.take_record().into_iter();
             recorder.add(arrivals.map(Event::Input));
-            if self.told.is_none_or(|told| told.elapsed() >= TELL) {
+            if self
+                .noted
+                .is_none_or(|noted| noted.elapsed() >= PROGRESS_INTERVAL)
+            {
                 recorder.add([Event::Reached(machine.now())]);
-                self.told = Some(Instant::now());
+                self.noted = Some(Instant::now());
             }
         }
     }
 
-    /// Exchanges frames with the network, and lets time pass if the machine is ahead of it.
+    /// Exchanges frames with the network, and sleeps if the machine is ahead of real time.
     pub fn exchange(&mut self, machine: &mut Machine) {
         if self.network.is_none() {
             return;
@@ -314,12 +317,12 @@ impl Outside {
         }
     }
 
-    /// Whether something is recorded or repeated, or comes from a network.
+    /// Whether input is recorded, replayed, or comes from a network.
     pub fn is_open(&self) -> bool {
         self.recorder.is_some() || self.replays || self.waits()
     }
 
-    /// The session is over; `left`: the machine could have gone on.
+    /// Ends the session; `left`: the machine could have continued.
     pub fn end(&self, machine: &Machine, left: bool) {
         if let Some(recorder) = &self.recorder {
             let end = end_of(machine);
@@ -347,8 +350,8 @@ fn other_run(machine: &Machine, reason: &str) -> anyhow::Error {
     .into()
 }
 
-/// Keeps virtual time from running faster than the host's while the guest waits. What the host
-/// needed longer is not made up for: an idle guest would miss all answers meanwhile.
+/// Keeps virtual time from running faster than the host's while the guest waits. Delays of the host
+/// are not caught up: an idle guest would miss all replies meanwhile.
 struct Pace {
     host: Instant,
     /// Virtual time in cycles then.
@@ -369,7 +372,7 @@ impl Pace {
         }
     }
 
-    /// How far virtual time is ahead.
+    /// How far virtual time is ahead of the host's.
     fn ahead(&mut self, now: u64) -> Duration {
         let passed = Duration::from_nanos(now.saturating_sub(self.at));
         let ahead = passed.saturating_sub(self.host.elapsed());

@@ -1,4 +1,4 @@
-//! A record of what came into a machine from outside: whoever brings it again repeats the run.
+//! A record of a machine's input from outside, which replays the run.
 //!
 //! ```text
 //! "trapless record\n"   format: u32   header (JSON)   event   event ...
@@ -19,14 +19,14 @@ use crate::files;
 
 const MAGIC: &[u8] = b"trapless record\n";
 const FORMAT: u32 = 2;
-/// Longest header or event in bytes.
+/// Maximum length of a header or event in bytes.
 const LONGEST: u32 = 64 << 20;
-/// Bytes that are read of a file at a time.
+/// Bytes that are read from a file at a time.
 const READ_AHEAD: usize = 1 << 20;
-/// How a header begins the line about a shared folder.
+/// Prefix of a shared folder's line in a header.
 pub const SHARE: &str = "share=";
 
-/// What the run was, so that no other is taken for it.
+/// Description of the recorded run, by which other runs are rejected.
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
 pub struct Header {
     revision: String,
@@ -39,7 +39,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// That of a run with these devices.
+    /// The header of a run with these devices.
     ///
     /// # Errors
     /// If a file of the payload cannot be read.
@@ -54,7 +54,7 @@ impl Header {
     }
 
     /// # Errors
-    /// A sentence that says what differs.
+    /// If the runs differ; the message says in what.
     fn check(&self, now: &Self, path: &Path) -> Result<()> {
         let of = |what: &str, was: &str, is: &str| {
             bail!(
@@ -79,7 +79,7 @@ impl Header {
         let (was, is) = (self.machine.as_object(), now.machine.as_object());
         for (name, value) in was.into_iter().flatten() {
             let other = is.and_then(|is| is.get(name));
-            // Engines do the same.
+            // Not the engine: results are the same with all engines.
             if name != "engine" && other != Some(value) {
                 let is = other.map_or_else(String::new, ToString::to_string);
                 return of(&format!("machine ({name})"), &value.to_string(), &is);
@@ -113,35 +113,36 @@ fn checksum(payload: &Payload) -> Result<u32> {
     Ok(sum.finalize())
 }
 
-/// Something that came from outside.
+/// Input from outside, or an event of the session.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub enum Event {
-    /// The machine was switched on, again after each reboot.
+    /// Power-on or reboot.
     PowerOn,
-    /// Input that came.
+    /// Input of a device.
     Input(Arrival),
-    /// The next answer of a shared folder.
+    /// The next reply of a shared folder.
     Answer(Answer),
-    /// The run has reached this virtual time in cycles: how far a command came that was killed.
+    /// The run has reached this virtual time in cycles: the end of the record if the command is
+    /// killed.
     Reached(u64),
     /// The user or a script left the machine.
     Left(End),
-    /// The machine has ended by itself.
+    /// The machine ended by itself.
     End(End),
 }
 
-/// What a shared folder answered.
+/// A reply of a shared folder.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Answer {
-    /// Its index among them.
+    /// Index of the folder.
     pub share: usize,
     /// CRC-32 of the request.
     pub request: u32,
-    /// The answer.
+    /// The reply.
     pub bytes: Vec<u8>,
 }
 
-/// Where a run was at its end.
+/// State of a run at its end.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Debug)]
 pub struct End {
     /// Virtual time in cycles.
@@ -151,17 +152,17 @@ pub struct End {
     pub instret: Option<u64>,
 }
 
-/// An event of a record. Answers stay in the file until they are needed: there may be more of them
-/// than fit into memory.
+/// An event of a record. Replies stay in the file until they are needed: together they may be
+/// larger than memory.
 #[derive(Clone, Debug)]
 pub enum Entry {
     /// Anything else.
     Event(Event),
-    /// An answer of the shared folder with this index.
+    /// A reply of the shared folder with this index.
     Answer(usize, Stored),
 }
 
-/// An answer in the file.
+/// A reply in the file.
 #[derive(Clone, Debug)]
 pub struct Stored {
     file: Arc<File>,
@@ -172,7 +173,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Reads it; `None` if the file has changed meanwhile.
+    /// Reads the reply; `None` if the file has changed meanwhile.
     pub fn read(&self) -> Option<Answer> {
         let mut frame = vec![0; self.len as usize];
         self.file.read_exact_at(&mut frame, self.at).ok()?;
@@ -203,13 +204,13 @@ impl Recorder {
     /// If the file cannot be written.
     pub fn create(path: &Path, header: &Header) -> Result<Self> {
         files::make_parent(path)?;
-        let told = || format!("cannot write the record {}", path.display());
-        let mut file = BufWriter::new(File::create(path).with_context(told)?);
+        let context = || format!("cannot write the record {}", path.display());
+        let mut file = BufWriter::new(File::create(path).with_context(context)?);
         let header = serde_json::to_vec(header)?;
         let mut begin = MAGIC.to_vec();
         begin.extend(FORMAT.to_le_bytes());
         begin.extend(framed(&header));
-        file.write_all(&begin).with_context(told)?;
+        file.write_all(&begin).with_context(context)?;
         Ok(Self(Arc::new(Mutex::new(Writer {
             path: path.into(),
             file,
@@ -221,8 +222,8 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends events; they stay if the command is killed. Tells the user at once if they cannot be
-    /// written, and [`finish`](Self::finish) fails then.
+    /// Appends events; they stay if the command is killed. If they cannot be written, the user is
+    /// warned at once, and [`finish`](Self::finish) fails.
     pub fn add(&self, events: impl IntoIterator<Item = Event>) {
         let mut frames = Vec::new();
         for event in events {
@@ -237,16 +238,16 @@ impl Recorder {
         if let Err(error) = written {
             let path = writer.path.display();
             note!(
-                "\r\ntrapless: cannot write the record {path}: {error}; the run goes on without\r"
+                "\r\ntrapless: cannot write the record {path}: {error}; the run continues without it\r"
             );
             writer.error = Some(error);
         }
     }
 
-    /// Everything is in the file.
+    /// Completes the file.
     ///
     /// # Errors
-    /// If it is not.
+    /// If it could not be written.
     pub fn finish(&self) -> Result<()> {
         let mut writer = self.lock();
         let written = match writer.error.take() {
@@ -257,7 +258,7 @@ impl Recorder {
     }
 }
 
-/// A record that is about to be repeated.
+/// A record that is about to be replayed.
 pub struct Record {
     path: PathBuf,
     file: Arc<File>,
@@ -267,27 +268,30 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads what it says of its run.
+    /// Reads the header.
     ///
     /// # Errors
-    /// A sentence, if it is none, or damaged.
+    /// If the file is not a record, or is damaged.
     pub fn open(path: &Path) -> Result<Self> {
-        let (told, damaged) = (|| told(path), || damaged(path));
-        let about = std::fs::metadata(path).with_context(told)?;
+        let (context, damaged) = (|| cannot_read(path), || damaged(path));
+        let about = std::fs::metadata(path).with_context(context)?;
         if !about.is_file() {
             bail!("cannot read the record {}: give a file", path.display());
         }
-        let file = Arc::new(File::open(path).with_context(told)?);
+        let file = Arc::new(File::open(path).with_context(context)?);
         let mut frames = Frames {
             file: BufReader::with_capacity(READ_AHEAD, &*file),
             at: 0,
         };
         let mut magic = [0; MAGIC.len()];
-        if !frames.fill(&mut magic).with_context(told)? || magic != MAGIC {
-            bail!("{} is no record of a run (boot --record)", path.display());
+        if !frames.fill(&mut magic).with_context(context)? || magic != MAGIC {
+            bail!(
+                "{} is not a record of a run (boot --record)",
+                path.display()
+            );
         }
         let mut format = [0; 4];
-        if !frames.fill(&mut format).with_context(told)? {
+        if !frames.fill(&mut format).with_context(context)? {
             bail!(damaged());
         }
         let format = u32::from_le_bytes(format);
@@ -300,7 +304,7 @@ impl Record {
         }
         let header = frames
             .next_frame()
-            .with_context(told)?
+            .with_context(context)?
             .with_context(damaged)?;
         let header: Header = serde_json::from_slice(&header.checked().with_context(damaged)?)
             .with_context(damaged)?;
@@ -317,23 +321,24 @@ impl Record {
         self.header.machine.get("epoch")?.as_u64()
     }
 
-    /// What came from outside. `now`: the run that repeats it.
+    /// The recorded events. `now`: the run that replays them.
     ///
     /// # Errors
-    /// A sentence, if it is of another run, or damaged.
+    /// If the record is of another run, or damaged.
     pub fn entries(&self, now: &Header) -> Result<Vec<Entry>> {
-        let (told, damaged) = (|| told(&self.path), || damaged(&self.path));
+        let (context, damaged) = (|| cannot_read(&self.path), || damaged(&self.path));
         self.header.check(now, &self.path)?;
         let mut file = &*self.file;
-        file.seek(SeekFrom::Start(self.events)).with_context(told)?;
+        file.seek(SeekFrom::Start(self.events))
+            .with_context(context)?;
         let mut frames = Frames {
             file: BufReader::with_capacity(READ_AHEAD, file),
             at: self.events,
         };
         let shares = now.devices.iter().filter(|d| d.starts_with(SHARE)).count();
         let mut entries = Vec::new();
-        // Without a whole frame at the end the command was killed while it wrote it.
-        while let Some(frame) = frames.next_frame().with_context(told)? {
+        // An incomplete frame at the end: the command was killed while it wrote it.
+        while let Some(frame) = frames.next_frame().with_context(context)? {
             let (at, len) = (frame.at, frame.len);
             let event = frame.checked();
             let event = event.and_then(|bytes| postcard::from_bytes(&bytes).ok());
@@ -350,7 +355,7 @@ impl Record {
     }
 }
 
-fn told(path: &Path) -> String {
+fn cannot_read(path: &Path) -> String {
     format!("cannot read the record {}", path.display())
 }
 
@@ -358,10 +363,10 @@ fn damaged(path: &Path) -> String {
     format!("the record {} is damaged; make it again", path.display())
 }
 
-/// Headers and events of a file, one after the other.
+/// Reader of the header and events of a file.
 struct Frames<R> {
     file: R,
-    /// Bytes that have been read.
+    /// Number of bytes that have been read.
     at: u64,
 }
 
@@ -392,8 +397,8 @@ impl<R: Read> Frames<R> {
         Ok(true)
     }
 
-    /// The next frame; `None` if the file ends before it does. One that is longer than any that is
-    /// written comes without bytes.
+    /// The next frame; `None` if the file ends before it does. A frame longer than the maximum is
+    /// returned without bytes.
     fn next_frame(&mut self) -> std::io::Result<Option<Frame>> {
         let at = self.at;
         let (mut len, mut sum) = ([0; 4], [0; 4]);

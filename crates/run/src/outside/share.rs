@@ -1,4 +1,4 @@
-//! Shared folders: answers that are recorded, and answers out of a record.
+//! Shared folders whose replies are recorded or replayed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,13 +10,13 @@ use trapless_devices::{StateError, StateReader, StateWriter};
 
 use super::record::{Answer, Event, Recorder, Stored};
 
-/// A shared folder whose answers are recorded.
+/// A shared folder whose replies are recorded.
 pub struct Recorded {
-    /// Its index among them.
+    /// Index of the folder.
     pub index: usize,
-    /// Who answers.
+    /// The server of the folder.
     pub server: Server,
-    /// Where the answers go.
+    /// Recorder of the replies.
     pub recorder: Recorder,
 }
 
@@ -35,22 +35,22 @@ impl FileServer for Recorded {
     }
 }
 
-/// How far the answers of a record have been used, in all folders.
+/// Progress through the replies of a record, in all folders.
 #[derive(Default)]
 pub struct Progress {
-    /// Answers that the guest has not asked for yet.
+    /// Replies that the guest has not requested yet.
     left: AtomicUsize,
-    /// Whether it has asked for something else.
+    /// Whether the guest sent a request that differs from the record.
     differs: AtomicBool,
 }
 
 impl Progress {
-    /// Answers that the guest has not asked for yet.
+    /// Replies that the guest has not requested yet.
     pub fn left(&self) -> usize {
         self.left.load(Relaxed)
     }
 
-    /// Whether the guest has asked for what the recorded one did not ask for.
+    /// Whether the guest sent a request that differs from the record.
     pub fn differs(&self) -> bool {
         self.differs.load(Relaxed)
     }
@@ -60,17 +60,17 @@ impl Progress {
     }
 }
 
-/// The answers of a recorded folder.
+/// A folder with the replies of a record.
 pub struct Replayed {
     answers: Vec<Stored>,
     used: usize,
     progress: Arc<Progress>,
-    /// Whether the record has an end: behind it nothing may be asked for.
+    /// Whether the record has an end, after which no request may come.
     whole: bool,
 }
 
 impl Replayed {
-    /// A folder that gives these answers.
+    /// A folder with these replies.
     pub fn new(answers: Vec<Stored>, progress: &Arc<Progress>, whole: bool) -> Self {
         progress.left.fetch_add(answers.len(), Relaxed);
         Self {

@@ -1,4 +1,4 @@
-//! How many runs go on at a time.
+//! Number of parallel runs.
 
 use std::num::NonZero;
 
@@ -6,12 +6,11 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::spec::MachineOptions;
 
-/// What a machine needs beside its RAM in bytes: compiled code, what is kept of each block, and
-/// the ledger.
+/// Memory of a machine besides its RAM in bytes: compiled code, tables of blocks, and the ledger.
 const BESIDE_RAM: u64 = 256 << 20;
 
-/// As many as the user asks for, or one for each processor, but no more than there is memory for:
-/// a machine's RAM takes only what its guest touches, which may be all of it.
+/// The requested number, or one for each processor, but no more than there is memory for. A
+/// machine's RAM takes only what its guest touches, which may be all of it.
 pub fn at_a_time(asked: Option<usize>, runs: usize, options: &MachineOptions) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let wanted = asked.unwrap_or(processors).min(runs).max(1);
@@ -39,8 +38,7 @@ fn fitting(wanted: usize, each: u64, free: u64) -> usize {
     wanted.min(room).max(1)
 }
 
-/// Memory that this process can have without swapping, in bytes. A system that does not tell sets
-/// no limit.
+/// Memory that this process can have without swapping, in bytes; no limit if that is unknown.
 fn available() -> u64 {
     let memory = MemoryRefreshKind::nothing().with_ram();
     let refresh = RefreshKind::nothing().with_memory(memory);

@@ -1,8 +1,8 @@
 //! Several runs of a workload side by side: machines, each with the same seeds.
 //!
-//! A run is one thread of work, so as many go on at a time as there are processors. Each has a
+//! A run is single-threaded, so by default there is one for each processor at a time. Each has a
 //! machine of its own and shares nothing with the others: its ledger does not depend on how many
-//! run beside it.
+//! run in parallel.
 
 pub mod memory;
 
@@ -22,13 +22,13 @@ use crate::spec::{RunId, WorkloadSpec};
 
 pub use memory::at_a_time;
 
-/// Stack of a worker, as large as that of a program's first thread.
+/// Stack of a worker, as large as that of a program's main thread.
 const STACK: usize = 8 << 20;
 
-/// The seeds of `count` runs: the one that the options name and those that follow it.
+/// The seeds of `count` runs: the one in the options and those that follow it.
 ///
 /// # Errors
-/// If there are not so many.
+/// If the range of seeds ends before.
 pub fn seeds(spec: &WorkloadSpec, count: u32) -> Result<Vec<u64>> {
     let first = spec.seed();
     let Some(last) = first.checked_add(u64::from(count) - 1) else {
@@ -47,31 +47,31 @@ pub struct Series {
     jobs: usize,
 }
 
-/// What came out of a [`Series`].
+/// Results of a [`Series`].
 pub struct Results {
     /// Ledgers of runs that ended well, by machine and seed.
     pub ledgers: Vec<LedgerFile>,
-    /// Runs that did not, and why.
+    /// Failed runs, and why they failed.
     pub failures: Vec<(RunId, anyhow::Error)>,
     /// How many were to be made.
     pub total: usize,
 }
 
-/// What becomes of each ledger as soon as there is one.
+/// Callback for each ledger as soon as it exists.
 pub type Keep<'a> = &'a (dyn Fn(&RunId, &LedgerFile) -> Result<()> + Sync);
 
-/// Is told how far a series is, by all of its threads.
+/// Observer of the progress of a series; called by all of its threads.
 pub trait Watcher: Sync {
     /// A run begins.
     fn begins(&self, run: &RunId);
-    /// Some run goes on.
+    /// Some run has made progress.
     fn goes_on(&self);
     /// A run has ended: with an error, or well.
     fn ends(&self, run: &RunId, error: Option<&anyhow::Error>);
 }
 
 impl Series {
-    /// Each of `machines` with each of `seeds`, at most `jobs` at a time.
+    /// A series of each of `machines` with each of `seeds`, at most `jobs` at a time.
     pub fn new(plan: Arc<Plan>, machines: &[String], seeds: &[u64], jobs: Option<usize>) -> Self {
         let with = |machine: &String, seed: &u64| RunId {
             machine: machine.clone(),
@@ -83,8 +83,7 @@ impl Series {
         Self { plan, runs, jobs }
     }
 
-    /// Makes all runs, the first seed on all machines first. One that fails does not keep the
-    /// others from being made.
+    /// Makes all runs, the first seed on all machines first. A failed run does not stop the others.
     pub fn run(&self, watcher: &dyn Watcher, keep: Keep<'_>) -> Results {
         let mut order: Vec<usize> = (0..self.runs.len()).collect();
         order.sort_by_key(|i| self.runs[*i].seed);
@@ -99,7 +98,7 @@ impl Series {
         std::thread::scope(|scope| {
             for _ in 1..self.jobs {
                 let builder = std::thread::Builder::new().stack_size(STACK);
-                // If there are no more threads, fewer run at a time.
+                // If no more threads can be created, fewer run at a time.
                 let _ = builder.spawn_scoped(scope, worker);
             }
             worker();
@@ -141,13 +140,13 @@ impl Series {
         self.runs.len()
     }
 
-    /// How many of them at a time.
+    /// How many of them run at a time.
     pub fn jobs(&self) -> usize {
         self.jobs
     }
 }
 
-/// The next run, unless the user wants no more of them.
+/// The next run, unless the user has interrupted the series.
 fn next(queue: &Mutex<VecDeque<usize>>) -> Option<usize> {
     if interrupt::requested() {
         return None;

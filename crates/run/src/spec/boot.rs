@@ -18,7 +18,7 @@ use crate::copy::Copied;
 use crate::machine;
 use crate::rtc::{self, Rtc};
 
-/// A machine that boots something, with its devices.
+/// A machine that boots a kernel or firmware, with its devices.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BootSpec {
@@ -43,9 +43,9 @@ pub struct BootSpec {
     /// Date at power-on; by default now with a network, else always the same.
     #[serde(deserialize_with = "text::option")]
     pub rtc: Option<Rtc>,
-    /// File for a record of what comes from outside.
+    /// File for a record of all input from outside.
     pub record: Option<PathBuf>,
-    /// Record whose run is repeated.
+    /// Record to replay.
     pub replay: Option<PathBuf>,
     /// Files for the guest's initial RAM file system.
     #[serde(deserialize_with = "text::each")]
@@ -58,13 +58,13 @@ pub struct BootSpec {
     pub dtb: Option<PathBuf>,
     /// Device that the console is connected to.
     pub console: ConsoleDevice,
-    /// What happens when the kernel panics; `None`: whoever drives the machine decides.
+    /// What happens when the kernel panics; `None`: the caller's default.
     pub on_panic: Option<OnPanic>,
-    /// Whether virtual time runs no faster than the clock.
+    /// Whether virtual time runs no faster than the wall clock.
     pub real_time: bool,
     /// Number of harts.
     pub harts: usize,
-    /// What only this machine has, as in `aia.guests`.
+    /// Options that only this machine has, as in `aia.guests`.
     #[serde(deserialize_with = "text::settings")]
     pub settings: BTreeMap<String, Value>,
     /// Options of every machine.
@@ -107,13 +107,13 @@ pub enum ConsoleDevice {
     Virtio,
 }
 
-/// What becomes of a machine whose kernel has panicked.
+/// What happens to a machine whose kernel has panicked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnPanic {
     /// The command ends with status 1.
     Exit,
-    /// The machine runs on, for a debugger or to be looked at.
+    /// The machine keeps running, to be debugged or inspected.
     Keep,
 }
 
@@ -174,18 +174,19 @@ impl FromStr for Firmware {
 }
 
 impl BootSpec {
-    /// Harts of a machine whose user does not say.
+    /// Default number of harts.
     pub const HARTS: usize = 2;
 
-    /// The machine out of `machines`. It is that of a run with the date `recorded`, in seconds
-    /// since 1970, if it repeats one.
+    /// The machine of `machines`. It has the date `recorded`, in seconds since 1970, if it replays
+    /// a record.
     ///
     /// # Errors
-    /// If there is none of this name, or it cannot be as the options say.
+    /// If there is none of this name, or an option does not fit it.
     pub fn config(&self, machines: &Machines, recorded: Option<u64>) -> Result<MachineConfig> {
         let (options, settings) = (&self.options, &self.settings);
         let mut config = machine::config(machines, &self.machine, self.harts, options, settings)?;
-        // Networks have certificates and signatures, which a guest checks against its clock.
+        // On networks there are certificates and signatures, which a guest checks against its
+        // clock.
         let networked = matches!(self.net, Network::User(_)).then_some(Rtc::Now);
         config.epoch = match (self.rtc.or(networked), recorded) {
             (Some(Rtc::At(epoch)), _) | (_, Some(epoch)) => epoch,
@@ -195,7 +196,7 @@ impl BootSpec {
         Ok(config)
     }
 
-    /// The kernel. As on QEMU, firmware of one's own comes without one: it may be the whole
+    /// The kernel. As on QEMU, the default with firmware of the user's is none: it may be the whole
     /// program.
     pub fn kernel(&self) -> &Kernel {
         match (&self.kernel, &self.firmware) {

@@ -21,7 +21,7 @@ pub struct ExecSpec {
     pub machine: String,
     /// Number of harts.
     pub harts: usize,
-    /// What only this machine has, as in `aia.guests`.
+    /// Options that only this machine has, as in `aia.guests`.
     #[serde(deserialize_with = "text::settings")]
     pub settings: BTreeMap<String, Value>,
     /// Options of every machine.
@@ -30,13 +30,13 @@ pub struct ExecSpec {
 }
 
 impl ExecSpec {
-    /// Harts of a machine whose user does not say.
+    /// Default number of harts.
     pub const HARTS: usize = 1;
 
-    /// The machine out of `machines`.
+    /// The machine of `machines`.
     ///
     /// # Errors
-    /// If there is none of this name, or it cannot be as the options say.
+    /// If there is none of this name, or an option does not fit it.
     pub fn config(&self, machines: &Machines) -> Result<MachineConfig> {
         let (options, settings) = (&self.options, &self.settings);
         machine::config(machines, &self.machine, self.harts, options, settings)

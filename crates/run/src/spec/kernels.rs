@@ -18,7 +18,7 @@ pub struct OwnKernels {
     pub guest_modules: Option<PathBuf>,
 }
 
-/// Who runs a kernel.
+/// Which side runs a kernel.
 #[derive(Clone, Copy)]
 pub enum Whose {
     /// The host.
@@ -37,9 +37,9 @@ impl Whose {
     }
 }
 
-/// What is said of the kernel of one of them.
+/// The kernel of one side.
 pub struct Side<'a> {
-    /// Who runs it.
+    /// The side that runs it.
     pub whose: Whose,
     /// The kernel.
     pub kernel: Option<&'a Path>,

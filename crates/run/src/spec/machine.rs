@@ -11,12 +11,12 @@ use trapless_machine::preset::Size;
 
 use crate::files;
 
-/// RAM of machines whose user does not say.
+/// Default size of RAM.
 pub const DEFAULT_RAM: u64 = 2 << 30;
-/// Most virtual time between two looks at Ctrl-C while everything is interpreted, in cycles.
+/// Maximum virtual time between two checks of Ctrl-C while everything is interpreted, in cycles.
 const SLOW_SLICE: u64 = 2_000_000;
 
-/// Options of every machine, whatever it runs.
+/// Options of every machine, whichever program it runs.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineOptions {
@@ -28,17 +28,17 @@ pub struct MachineOptions {
     pub cost: Option<Cost>,
     /// Prices in place of those of the cost model, by name.
     pub prices: BTreeMap<String, Price>,
-    /// Let misaligned loads and stores trap instead of supporting them.
+    /// Raise exceptions for misaligned loads and stores instead of executing them.
     pub trap_misaligned: bool,
-    /// Cycles that a hart runs before it is the next one's turn.
+    /// Cycles that a hart runs before the next hart takes its turn.
     pub quantum: Option<u64>,
     /// Seed of everything random that the guest can see, and of when a workload starts its guests.
     pub seed: Option<u64>,
     /// What executes instructions; results are the same.
     pub engine: EngineChoice,
-    /// Runs of a block that are interpreted before it is compiled.
+    /// Executions of a block that are interpreted before it is compiled.
     pub hot: Option<u32>,
-    /// Most memory for compiled code.
+    /// Maximum memory for compiled code.
     pub code_cache: Option<Size>,
 }
 
@@ -87,7 +87,7 @@ impl Cost {
     /// The prices.
     ///
     /// # Errors
-    /// If the file cannot be read, or it says something wrong.
+    /// If the file cannot be read, or is invalid.
     pub fn table(&self) -> Result<CostTable> {
         match self {
             Self::File(path) => {
@@ -100,7 +100,7 @@ impl Cost {
         }
     }
 
-    /// What it is called in names of files, and in messages about prices.
+    /// Its name in file names, and in messages about prices.
     fn name(&self) -> String {
         match self {
             Self::File(path) => {
@@ -124,8 +124,8 @@ impl Cost {
 }
 
 impl MachineOptions {
-    /// Virtual time between two looks at Ctrl-C in cycles: `usual`, or less where machines run much
-    /// slower, because two are compared or everything is interpreted.
+    /// Virtual time between two checks of Ctrl-C in cycles: `usual`, or less where machines run
+    /// much slower, because two are compared or everything is interpreted.
     pub fn slice(&self, usual: u64) -> u64 {
         match self.engine {
             EngineChoice::Jit => usual,

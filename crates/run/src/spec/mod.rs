@@ -1,8 +1,8 @@
-//! What is run, as data: typed, checked, and in JSON for checkpoints and for other programs.
+//! Specifications of runs as data: typed, checked, and in JSON for checkpoints and for other
+//! programs.
 //!
 //! A [`RunSpec`] is one run of a workload, a [`BootSpec`] a machine of `trapless boot`, an
-//! [`ExecSpec`] one of `trapless exec`. Options that only show something, or say where results go,
-//! are no part of them.
+//! [`ExecSpec`] one of `trapless exec`. Options for output and observers are not part of them.
 
 mod boot;
 mod exec;
@@ -25,7 +25,7 @@ pub use machine::{Cost, EngineChoice, MachineOptions};
 pub use pci::PciDevice;
 pub use workload::{RunId, RunSpec, Vmm, WorkloadSpec};
 
-/// Anything that makes a machine.
+/// A specification of any kind.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spec {
@@ -38,7 +38,7 @@ pub enum Spec {
 }
 
 impl Spec {
-    /// As JSON; what is not set is not there.
+    /// As JSON; fields that are not set are left out.
     ///
     /// # Errors
     /// If the name of a file is not UTF-8.
@@ -47,10 +47,10 @@ impl Spec {
         Ok(without_nulls(json.context("what is run cannot be saved")?))
     }
 
-    /// Out of JSON.
+    /// From JSON.
     ///
     /// # Errors
-    /// If it is no specification.
+    /// If it is not a specification.
     pub fn from_json(json: &Value) -> Result<Self> {
         Self::deserialize(json).context("it does not say what is run")
     }
@@ -76,10 +76,10 @@ fn is_set(value: &Value) -> bool {
     }
 }
 
-/// A specification out of its fields, as other programs give them.
+/// A specification from its fields, as other programs give them.
 ///
 /// # Errors
-/// A sentence that names the field that is wrong.
+/// If a field is wrong; the message names it.
 pub fn parse<S: DeserializeOwned + Serialize + Default>(fields: &Value) -> Result<S> {
     S::deserialize(fields).map_err(|error| {
         let alone = |(name, value): (&String, &Value)| wrong::<S>(name, value);
@@ -89,7 +89,7 @@ pub fn parse<S: DeserializeOwned + Serialize + Default>(fields: &Value) -> Resul
     })
 }
 
-/// What is wrong with a field, if anything is.
+/// The error of a field, if it is wrong.
 fn wrong<S: DeserializeOwned + Serialize + Default>(
     name: &str,
     value: &Value,
@@ -105,7 +105,7 @@ fn wrong<S: DeserializeOwned + Serialize + Default>(
     })
 }
 
-/// What is wrong with the value of a field, if anything is.
+/// The error of a field's value, if it is wrong.
 pub fn check_value<S: DeserializeOwned>(name: &str, value: &Value) -> Option<String> {
     let error = S::deserialize(json!({ name: value })).err()?;
     Some(error.to_string())

@@ -1,4 +1,4 @@
-//! Values that programs may give as the text that a user would write.
+//! Values that programs may give in the form of the command line.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! A workload with its options, and what follows from them: names of result files.
+//! A workload with its options, and names of result files derived from them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,9 +12,9 @@ use trapless_images::sha256_parts;
 use super::{MachineOptions, OwnKernels, text};
 use crate::own;
 
-/// Longest name of a result file, without extension.
+/// Maximum length of the name of a result file, without extension.
 const MAX_NAME: usize = 200;
-/// Most vCPUs.
+/// Maximum number of vCPUs.
 const MOST_VCPUS: u32 = 512;
 
 /// One of the runs of a workload.
@@ -38,7 +38,7 @@ impl fmt::Display for RunId {
 pub struct RunSpec {
     /// Machine preset.
     pub machine: String,
-    /// What it runs.
+    /// The workload.
     #[serde(flatten)]
     pub workload: WorkloadSpec,
 }
@@ -59,7 +59,7 @@ pub struct WorkloadSpec {
     pub host_harts: Option<u32>,
     /// VMM in the host.
     pub vmm: Vmm,
-    /// Seconds of virtual time after which the run is given up.
+    /// Limit of virtual time in seconds.
     pub time_limit: u64,
     /// Kernels of the user's own.
     #[serde(flatten)]
@@ -90,7 +90,7 @@ impl fmt::Display for Vmm {
 }
 
 impl RunSpec {
-    /// Which run it is.
+    /// Machine and seed of the run.
     pub fn id(&self) -> RunId {
         RunId {
             machine: self.machine.clone(),
@@ -100,10 +100,10 @@ impl RunSpec {
 }
 
 impl WorkloadSpec {
-    /// Seconds of virtual time after which a run is given up unless the user says otherwise.
+    /// Default limit of virtual time in seconds.
     pub const TIME_LIMIT: u64 = 600;
 
-    /// This workload with nothing else said.
+    /// This workload with the defaults of all options.
     pub fn new(workload: &str) -> Self {
         Self {
             workload: workload.into(),
@@ -111,10 +111,10 @@ impl WorkloadSpec {
         }
     }
 
-    /// Refuses values that no run can have.
+    /// Rejects values that no run can have.
     ///
     /// # Errors
-    /// A sentence that names the field.
+    /// If there is one; the message names the field.
     pub fn check(&self) -> Result<()> {
         let vcpus = self.guest_harts.unwrap_or(1);
         if !(1..=MOST_VCPUS).contains(&vcpus) {
@@ -135,7 +135,7 @@ impl WorkloadSpec {
         self.chosen(|name| machine_of(name).is_none())
     }
 
-    /// Settings of a machine: names with a dot. Those of others are for them, if there are several.
+    /// Settings of one machine: names with a dot. Settings of other machines are left out.
     pub fn settings_of(&self, machine: &str) -> BTreeMap<String, Value> {
         self.chosen(|name| machine_of(name) == Some(machine))
     }
@@ -187,10 +187,10 @@ impl WorkloadSpec {
         }
     }
 
-    /// Refuses settings of machines that do not run.
+    /// Rejects settings of machines that are not used.
     ///
     /// # Errors
-    /// A sentence that names the first of them.
+    /// If there is one; the message names the first.
     pub fn check_settings(&self, machines: &[&str]) -> Result<()> {
         for name in self.settings.keys() {
             if let Some(machine) = machine_of(name).filter(|of| !machines.contains(of)) {
@@ -216,7 +216,8 @@ impl Default for WorkloadSpec {
     }
 }
 
-/// A file name that is not too long for any file system. What is cut off still counts.
+/// A file name that is short enough for any file system. A checksum distinguishes names that are
+/// cut off.
 fn shortened(name: String) -> String {
     const DIGITS: usize = 16;
     if name.len() <= MAX_NAME {

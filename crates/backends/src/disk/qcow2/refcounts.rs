@@ -1,15 +1,15 @@
-//! Whether the refcounts of an image say that its own tables are in use.
+//! Checks that the refcounts of an image mark its own tables as used.
 //!
-//! Who writes to a qcow2 image (QEMU, docs/interop/qcow2) takes clusters whose refcount is 0. Where
-//! refcounts are cut off or zeroed, these are the header and the tables themselves: the next write
-//! would destroy the image, and `imago`, which places the first refcount block in the cluster of
-//! the header then, would look for it without end.
+//! Writers of a qcow2 image (QEMU, docs/interop/qcow2) allocate clusters whose refcount is 0. Where
+//! refcounts are truncated or zeroed, these include the header and the tables themselves: the next
+//! write would destroy the image, and `imago`, which then places the first refcount block in the
+//! cluster of the header, would search for it without end.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Largest tables in bytes, as in QEMU.
+/// Maximum size of tables in bytes, as in QEMU.
 const MAX_REFCOUNT_TABLE: u64 = 8 << 20;
 const MAX_L1_TABLE: u64 = 32 << 20;
 /// Bits of an entry of either table that are an offset in the file.
@@ -17,10 +17,10 @@ const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
 /// Bits of a refcount in version 2, as a power of two.
 const ORDER_V2: u32 = 4;
 
-/// Refuses an image into which nothing can be written without destroying it.
+/// Rejects an image that any write would destroy.
 ///
 /// # Errors
-/// What is wrong with it, or that it cannot be read.
+/// If it is damaged or cannot be read.
 pub fn check(file: &File) -> io::Result<()> {
     let image = Tables::read(file)?;
     image.check_used(0, "header")?;
@@ -51,7 +51,7 @@ impl<'f> Tables<'f> {
     /// Reads them.
     fn read(file: &'f File) -> io::Result<Self> {
         let mut header = [0; 104];
-        // One of version 2 is shorter, but not its cluster.
+        // A header of version 2 is shorter, but its cluster is not.
         file.read_exact_at(&mut header, 0)?;
         let word = |at: usize| u32::from_be_bytes(std::array::from_fn(|i| header[at + i]));
         let long = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| header[at + i]));
@@ -116,7 +116,7 @@ impl<'f> Tables<'f> {
         }
     }
 
-    /// What an entry of a table leads to; 0 is nothing.
+    /// Checks the target of an entry of a table; 0 is none.
     fn check_entry(&self, offset: u64, what: &str) -> io::Result<()> {
         match offset {
             0 => Ok(()),
@@ -136,7 +136,7 @@ impl<'f> Tables<'f> {
 
 /// A table of the file.
 fn table(file: &File, at: u64, bytes: u64, most: u64, what: &str) -> io::Result<Vec<u64>> {
-    // A table that is longer than the file is not read, but not made room for either.
+    // A table longer than the file is rejected before memory is allocated for it.
     if bytes > most.min(file.metadata()?.len()) {
         return Err(damaged(what));
     }

@@ -1,4 +1,4 @@
-//! What sweeps ask before they make runs.
+//! Requests of sweeps before they make runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use trapless_run::{
 
 use crate::words;
 
-/// Which options are there, and which of some values are wrong.
+/// Lists the options of runs, and checks values of them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -32,7 +32,7 @@ pub struct Known {
     names: Vec<String>,
     /// Names of prices.
     prices: Vec<String>,
-    /// What is wrong with each value, if anything is.
+    /// The error of each value that is wrong.
     wrong: Vec<Option<String>>,
 }
 
@@ -56,7 +56,7 @@ impl Options {
     }
 }
 
-/// What the intervals of medians are, for numbers of runs.
+/// Confidence intervals of medians, for given numbers of runs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Intervals {
@@ -86,12 +86,12 @@ pub struct Identify {
 /// The answer.
 #[derive(Serialize, Default)]
 pub struct Identities {
-    /// What runs are but for seeds and prices; many have it in common.
+    /// Identities of runs without seeds and prices, which many runs share.
     identities: Vec<Value>,
     runs: Vec<About>,
 }
 
-/// What is said of a run.
+/// What is reported of a run.
 #[derive(Serialize)]
 struct About {
     /// The command that makes it.
@@ -104,11 +104,11 @@ struct About {
 #[serde(untagged)]
 enum Found {
     Run {
-        /// Index of what it is.
+        /// Index of its identity.
         identity: usize,
         /// Prices by name, in cycles.
         prices: BTreeMap<String, u32>,
-        /// Bytes that it may need.
+        /// Memory that it may need, in bytes.
         memory: u64,
     },
     Wrong {
@@ -120,7 +120,7 @@ impl Identify {
     /// The answer.
     ///
     /// # Errors
-    /// If a file with machines of the user cannot be used, or a specification is none.
+    /// If a file with machines of the user cannot be used, or a specification is invalid.
     pub fn answer(&self, trapless: &Trapless) -> Result<Identities> {
         let mut finder = Finder {
             trapless,
@@ -145,7 +145,7 @@ impl Identify {
     }
 }
 
-/// Finds out what runs are, once where several are the same but for seeds and prices.
+/// Determines identities of runs, once for runs that differ only in seeds and prices.
 struct Finder<'a> {
     trapless: &'a Trapless,
     machines: Machines,
@@ -207,7 +207,7 @@ impl Finder<'_> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sources {
-    /// Where names of workloads that are files begin.
+    /// Folder to which relative paths of workloads refer.
     folder: PathBuf,
     /// Names of workloads.
     workloads: Vec<String>,

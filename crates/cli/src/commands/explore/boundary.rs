@@ -1,17 +1,17 @@
-//! A place in a run to which machine and console go back.
+//! A point of a run at which machine and console can be restored.
 
 use anyhow::{Result, anyhow};
 use trapless_machine::{Change, Moment};
 use trapless_run::console::RecorderState;
 use trapless_run::plan::Ready;
 
-/// Where machine and console stood: the last such place is the one to go back to.
+/// State of machine and console at the point.
 pub struct Boundary {
     moment: Moment,
     recorder: RecorderState,
 }
 
-/// What has become of machine and console since a boundary.
+/// State of machine and console that differs from a boundary.
 #[derive(PartialEq, Eq)]
 pub struct Since {
     machine: Change,
@@ -19,7 +19,7 @@ pub struct Since {
 }
 
 impl Boundary {
-    /// Where the machine stands.
+    /// The point at which the machine is now.
     pub fn here(ready: &mut Ready) -> Self {
         Self {
             moment: ready.machine.moment(),
@@ -27,7 +27,7 @@ impl Boundary {
         }
     }
 
-    /// What has become of them. `None`: there is no way back.
+    /// What has changed since. `None`: the boundary cannot be restored.
     pub fn since(&self, ready: &Ready) -> Option<Since> {
         Some(Since {
             machine: ready.machine.change_since(&self.moment)?,
@@ -35,7 +35,7 @@ impl Boundary {
         })
     }
 
-    /// Goes back to it. `false`: there is no way back.
+    /// Restores it. `false`: it cannot be restored.
     ///
     /// # Errors
     /// If the machine or the recorder is another one.

@@ -1,4 +1,4 @@
-//! What happens to a hart that stands before an instruction.
+//! What is done to a hart before an instruction.
 
 use clap::ValueEnum;
 use trapless_isa::csr;
@@ -9,23 +9,24 @@ use trapless_machine::{Machine, VirtualTime};
 pub enum Disturbance {
     /// The other harts run first, for a quantum.
     Turn,
-    /// The hart stands still until its next timer interrupt is due.
+    /// The hart does not run until its next timer interrupt is due.
     Tick,
-    /// The hart gets a supervisor software interrupt that nobody sent.
+    /// The hart gets a spurious supervisor software interrupt.
     Ipi,
-    /// A line of input arrives at the host's console, which tells workload `blk` with `kill=yes` to
-    /// kill the process that serves its disk.
+    /// A line of input arrives at the host's console, on which workload `blk` with `kill=yes` kills
+    /// the process that serves its disk.
     Line,
 }
 
 impl Disturbance {
-    /// Whether what it does is to be judged when the host is off: that the measured part ends well
-    /// does not tell.
+    /// Whether success is known only when the host is off: its effect may come after the measured
+    /// part.
     pub fn outlasts(self) -> bool {
         self == Self::Line
     }
 
-    /// Whether the machine may soon be what it would be without: the others cost time.
+    /// Whether the machine may soon be in the state that it has without the disturbance; the others
+    /// cost time.
     pub fn may_come_to_nothing(self) -> bool {
         self == Self::Turn
     }
@@ -42,7 +43,7 @@ impl std::fmt::Display for Disturbance {
     }
 }
 
-/// Does it to a hart.
+/// Applies it to a hart.
 pub fn disturb(machine: &mut Machine, hart: usize, what: Disturbance) {
     match what {
         Disturbance::Turn => machine.postpone(hart),

@@ -1,9 +1,9 @@
 //! `trapless explore`: disturbs a workload at every instruction boundary of kernel functions.
 //!
-//! The machine is deterministic, so a boundary is a place one can come back to. Copies of this
-//! process disturb the hart at one and run the workload to its end, which must be as good as
-//! without; then they go back to the boundary and on to the next that is theirs. The workload
-//! decides what counts as success: `sequence` numbers every interrupt.
+//! The machine is deterministic, so a boundary can be restored. Copies of this process disturb the
+//! hart at a boundary and run the workload to its end, which must succeed as without the
+//! disturbance; then they restore the boundary and continue to their next one. The workload decides
+//! what counts as success: `sequence` numbers every interrupt.
 //!
 //! ```text
 //! mod ── workers   copies of the process: which makes which run, and what became of it
@@ -15,8 +15,8 @@
 //!  └──── summary, progress, symbols
 //! ```
 //!
-//! The process has run to the end once, and gone back, so that its copies have the code compiled. A
-//! first copy of the machine walks through the calls without a disturbance: it counts the
+//! The process first runs to the end once and restores the start, so that its copies inherit the
+//! compiled code. A first copy then walks through the calls without a disturbance: it counts the
 //! boundaries and shows how long a run takes.
 
 mod boundary;
@@ -59,7 +59,7 @@ pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
         bail!("explore watches each instruction of one machine; choose --engine jit or interp");
     }
     let mut plan = args.workload.plan(trapless, Consoles::Shown)?;
-    // What the host's kernel complains of makes the run fail, as what the workload does.
+    // A warning of the host's kernel makes the run fail, too.
     plan.append("trapless.symbols=1 panic_on_warn=1 oops=panic panic=-1");
     let (mut ready, symbols) = begin(&plan, args)?;
     let returns = warm_up(&plan, &mut ready, args)?;
@@ -84,7 +84,7 @@ pub fn main(args: &ExploreArgs, trapless: &Trapless) -> Result<ExitCode> {
         count,
         jobs,
         |line| work(line, &walk, &mut ready, args, &plan, returns),
-        |runs| progress.tell(runs),
+        |runs| progress.update(runs),
     )?;
     progress.clear();
     let summary = Summary {
@@ -123,12 +123,13 @@ fn begin(plan: &Plan, args: &ExploreArgs) -> Result<(Ready, Symbols)> {
     Ok((ready, symbols))
 }
 
-/// Runs to the end once, without a disturbance, and goes back: copies of this process have the code
-/// of the workload compiled then, which takes longer than to run it. `false`: there is no way back.
+/// Runs to the end once, without a disturbance, and restores the start, so that copies of this
+/// process inherit the workload's compiled code: compiling takes longer than running. `false`: the
+/// start cannot be restored.
 fn warm_up(plan: &Plan, ready: &mut Ready, args: &ExploreArgs) -> Result<bool> {
     let boundary = Boundary::here(ready);
     finish(plan, ready, outlasts(&args.disturb))?;
-    // As far as a machine is looked at whose workload is about to end.
+    // So far as a run is compared with the undisturbed one near the workload's end.
     pass_until(ready.machine.now() + SOON, ready);
     boundary.go_back(ready)
 }
@@ -140,7 +141,7 @@ fn verdict(runs: &Runs) -> Result<ExitCode> {
         return Err(Failed(format!("failed: {}", failed.join("; "))).into());
     }
     if interrupt::requested() {
-        note!("trapless: interrupted; what is said above holds for the runs that have ended");
+        note!("trapless: interrupted; the results above are those of the runs that have ended");
         return Ok(ExitCode::from(interrupt::status()));
     }
     if runs.done == 0 {

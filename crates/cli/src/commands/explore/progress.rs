@@ -14,7 +14,7 @@ const NEWS: Duration = Duration::from_secs(10);
 /// Progress display.
 pub struct Progress {
     bar: Option<ProgressBar>,
-    told: Instant,
+    shown: Instant,
     /// Runs to make.
     count: u64,
 }
@@ -30,20 +30,20 @@ impl Progress {
         });
         Self {
             bar,
-            told: Instant::now(),
+            shown: Instant::now(),
             count,
         }
     }
 
     /// Updates the display when due.
-    pub fn tell(&mut self, runs: &Runs) {
+    pub fn update(&mut self, runs: &Runs) {
         let (done, failed) = (runs.done, runs.failed().len());
         let text = format!("{done} of {} runs ended, {failed} failed", self.count);
         match &self.bar {
             Some(bar) => bar.set_message(text),
-            None if self.told.elapsed() >= NEWS => {
+            None if self.shown.elapsed() >= NEWS => {
                 note!("{text}");
-                self.told = Instant::now();
+                self.shown = Instant::now();
             }
             None => {}
         }

@@ -7,11 +7,10 @@ use trapless_run::{Plan, interrupt};
 
 use super::symbols::Symbols;
 
-/// Virtual time between two looks at the console and Ctrl-C, in cycles.
+/// Virtual time between two checks of the console and Ctrl-C, in cycles.
 pub const SLICE: u64 = 1_000_000;
 
-/// The same of a run to its end, whose verdict may be known soon: what runs after it is for
-/// nothing.
+/// The same for a run to its end: shorter, because what runs after the verdict is known is wasted.
 const SHORT_SLICE: u64 = 100_000;
 
 /// Lets the machine run for `cycles` of virtual time.
@@ -32,9 +31,8 @@ pub fn pass_until(until: u64, ready: &mut Ready) -> bool {
     run_until(until, ready) == Outcome::Limit && ready.recorder.lock().measured_status().is_none()
 }
 
-/// Runs until the workload's measured part begins, or, if `early`, until the host has listed the
-/// functions of KVM, which it does when it has loaded it. A machine that goes on from there does
-/// not run.
+/// Runs until the workload's measured part begins, or, if `early`, until the host has loaded KVM
+/// and listed its functions. A machine that was resumed from there is left as it is.
 pub fn reach_workload(plan: &Plan, ready: &mut Ready, early: bool) -> Result<Symbols> {
     loop {
         if let Some(symbols) = reached(ready, early) {
@@ -79,7 +77,7 @@ pub fn finish(plan: &Plan, ready: &mut Ready, to_the_end: bool) -> Result<()> {
         let recorder = ready.recorder.lock();
         match recorder.measured_status() {
             Some(0) if !ended => return Ok(()),
-            // What the host does afterwards tells no more.
+            // What the host does afterwards does not matter.
             Some(_) if !ended => {
                 return plan.judge(Outcome::PoweredOff, &ready.config, &recorder.transcript);
             }

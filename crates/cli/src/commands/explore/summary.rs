@@ -1,4 +1,4 @@
-//! What an exploration has found out, for people and for programs.
+//! The result of an exploration, as text and as JSON.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::workers::Runs;
 
 /// An exploration that has ended.
 pub struct Summary<'a> {
-    /// What was wanted.
+    /// The options of the exploration.
     pub args: &'a ExploreArgs,
     /// Name of the workload.
     pub workload: &'a str,
@@ -19,14 +19,14 @@ pub struct Summary<'a> {
     pub boundaries: &'a Boundaries,
     /// Every `stride`-th was to be taken.
     pub stride: u64,
-    /// That many.
+    /// Number of boundaries that were taken.
     pub taken: u64,
-    /// What became of the runs.
+    /// Results of the runs.
     pub runs: &'a Runs,
 }
 
 impl Summary<'_> {
-    /// The result for programs.
+    /// The result as JSON.
     ///
     /// # Errors
     /// Serialization errors, which do not occur.
@@ -49,7 +49,7 @@ impl Summary<'_> {
         Ok(serde_json::to_string_pretty(&result)? + "\n")
     }
 
-    /// The result for people.
+    /// The result as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (function, count) in &self.boundaries.calls {

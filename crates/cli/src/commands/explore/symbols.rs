@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 
-/// Kernel functions and the text they are part of, as the host's `/proc/kallsyms` tells.
+/// Kernel functions and the text they are part of, from the host's `/proc/kallsyms`.
 pub struct Symbols {
     by_address: BTreeMap<u64, String>,
 }
@@ -30,7 +30,7 @@ impl Symbols {
     /// Address of a function.
     ///
     /// # Errors
-    /// If there is none of that name; names those that sound like it.
+    /// If there is no function of that name; the message lists similar names.
     pub fn find(&self, name: &str) -> Result<u64> {
         let found = self.by_address.iter().find(|(_, n)| *n == name);
         let (&address, _) = found.with_context(|| {

@@ -1,7 +1,7 @@
-//! What the machine is soon after a boundary if nobody disturbs it.
+//! State of the machine soon after a boundary without a disturbance.
 //!
-//! When harts take their turns in another order, most often nothing comes of it, and soon the
-//! machine is what it would have been anyway. The rest of such a run is known.
+//! Most often a changed order of the harts has no lasting effect, and the machine soon reaches the
+//! state that it would have had anyway. The rest of such a run need not be executed.
 
 use anyhow::{Result, ensure};
 
@@ -10,21 +10,21 @@ use trapless_run::plan::Ready;
 use super::boundary::{Boundary, Since};
 use super::stretch::pass_until;
 
-/// When that is seen, in cycles of virtual time after the boundary: 30 turns.
+/// When the states are compared, in cycles of virtual time after the boundary: 30 turns.
 pub const SOON: u64 = 30_000;
 
-/// What the machine is then.
+/// State of the machine at that time.
 pub struct Undisturbed {
     at: u64,
-    /// `None`: it does not come so far, or there is no way back.
+    /// `None`: the machine stops before, or cannot be restored.
     since: Option<Since>,
 }
 
 impl Undisturbed {
-    /// Finds out, and goes back to `boundary`, where the machine is.
+    /// Runs the machine from `boundary`, where it is, and restores it.
     ///
     /// # Errors
-    /// If there is no way back.
+    /// If the boundary cannot be restored.
     pub fn after(boundary: &Boundary, ready: &mut Ready) -> Result<Self> {
         let at = ready.machine.now() + SOON;
         let since = there(at, boundary, ready);
@@ -35,14 +35,14 @@ impl Undisturbed {
         Ok(Self { at, since })
     }
 
-    /// Lets the machine, which has been disturbed at `boundary`, run as far. Returns whether it has
-    /// become what it would have been.
+    /// Runs the machine, which has been disturbed at `boundary`, to the same time. Returns whether
+    /// its state is that of the undisturbed run.
     pub fn is_met(&self, boundary: &Boundary, ready: &mut Ready) -> bool {
         self.since.is_some() && there(self.at, boundary, ready) == self.since
     }
 }
 
-/// What it has become at a time.
+/// The state at a time.
 fn there(at: u64, boundary: &Boundary, ready: &mut Ready) -> Option<Since> {
     pass_until(at, ready).then(|| boundary.since(ready))?
 }

@@ -1,4 +1,4 @@
-//! The way through the wanted calls: which boundaries there are, and which are taken.
+//! Walks through the wanted calls: finds their boundaries, and chooses which are taken.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ pub struct Boundaries {
     counted: u64,
 }
 
-/// Which way a machine goes.
+/// Calls to walk through, and which of their boundaries to take.
 #[derive(Clone)]
 pub struct Walk<'a> {
     args: &'a ExploreArgs,
@@ -64,7 +64,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Counts boundaries and times a run in a copy of the machine, chooses which boundaries are
-    /// taken, and tells the user how long that will take with so many runs at a time.
+    /// taken, and prints an estimate of the time with so many runs at a time.
     ///
     /// # Errors
     /// If the run fails, or the user interrupts it.
@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether one of these disturbances is to be judged when the host is off.
+/// Whether success of one of these disturbances is known only when the host is off.
 pub fn outlasts(disturbances: &[Disturbance]) -> bool {
     disturbances.iter().any(|d| d.outlasts())
 }

@@ -10,7 +10,7 @@ use trapless_isa::inst::Inst;
 const RA: usize = 1;
 const SP: usize = 2;
 
-/// A call under way whose instructions are explored.
+/// The current call, whose instructions are explored.
 pub struct Call {
     hart: usize,
     /// Address of the function.
@@ -25,7 +25,7 @@ pub struct Walker {
     wanted: BTreeMap<u64, u32>,
     /// Text whose instructions count.
     text: (u64, u64),
-    /// The call under way.
+    /// The current call.
     pub call: Option<Call>,
     /// Calls that have begun.
     pub calls: u32,

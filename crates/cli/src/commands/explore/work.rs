@@ -1,5 +1,4 @@
-//! What a copy of this process does: it goes through the wanted calls and makes the runs that it is
-//! told to make.
+//! Body of a worker process: walks through the wanted calls and makes the runs assigned to it.
 
 use anyhow::{Result, bail};
 use trapless_run::plan::Ready;
@@ -12,14 +11,14 @@ use super::disturbance::disturb;
 use super::stretch::finish;
 use super::undisturbed::Undisturbed;
 use super::walk::Walk;
-use super::workers::{Line, Said};
+use super::workers::{Line, Message};
 
-/// Makes the runs that `line` asks for, whose numbers become larger, until there is none left or
-/// the machine cannot go back. `returns`: without a disturbance it always can, until the workload
-/// has ended.
+/// Makes the runs that `line` assigns, in increasing order, until none is left or the machine
+/// cannot be restored. `returns`: without a disturbance it always can, until the workload has
+/// ended.
 ///
 /// # Errors
-/// If there is no run with such a number, or nobody listens any more.
+/// If there is no run with such a number, or the parent process has gone.
 pub fn work(
     mut line: Line,
     walk: &Walk<'_>,
@@ -28,7 +27,7 @@ pub fn work(
     plan: &Plan,
     returns: bool,
 ) -> Result<()> {
-    // What is judged is what the console says from now on.
+    // Success is judged by the console output from here on.
     ready.recorder.lock().only_listen();
     let mut next = line.next();
     let mut number = 0;
@@ -36,7 +35,7 @@ pub fn work(
         let mut boundary = None;
         for &disturbance in &args.disturb {
             if next == Some(number) {
-                line.say(&Said::Begins(format!("{disturbance} at {place}")))?;
+                line.send(&Message::Begins(format!("{disturbance} at {place}")))?;
                 let boundary = boundary.get_or_insert_with(|| Boundary::here(ready));
                 let goes_on = ready.recorder.lock().measured_status().is_none();
                 let undisturbed = (returns && goes_on && disturbance.may_come_to_nothing())
@@ -50,7 +49,7 @@ pub fn work(
                     finish(plan, ready, disturbance.outlasts())
                 };
                 let last = !boundary.go_back(ready)?;
-                line.say(&Said::Ended {
+                line.send(&Message::Ended {
                     failure: verdict.err().map(|error| sentence(&error)),
                     no_effect,
                     last,

@@ -1,7 +1,7 @@
-//! Copies of this process that make the runs, one after the other, and report what became of them.
+//! Worker processes, forked from this one, that make runs one after another and report the results.
 //!
-//! Each goes through the wanted calls by itself, and is told which run is its next one. After a run
-//! it goes back to the boundary. One that cannot, or that dies, is replaced by a new copy.
+//! Each walks through the wanted calls by itself and receives the number of its next run. After a
+//! run it restores the boundary. A worker that cannot, or that dies, is replaced.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::iter::Peekable;
@@ -20,44 +20,45 @@ use serde::{Deserialize, Serialize};
 use trapless_run::interrupt::{self, Interrupted};
 use trapless_run::{note, sentence};
 
-/// Milliseconds between two looks at Ctrl-C.
+/// Milliseconds between two checks of Ctrl-C.
 const LOOK: u16 = 100;
 
-/// What a worker says, a line each.
+/// Messages of a worker, one per line.
 #[derive(Serialize, Deserialize)]
-pub enum Said {
-    /// It begins the run that it was told to make, which is called so.
+pub enum Message {
+    /// It begins the run assigned to it; with the run's name.
     Begins(String),
     /// The run has ended.
     Ended {
-        /// Why it did not do what it should.
+        /// The failure, if it failed.
         failure: Option<String>,
-        /// The machine became what it would have been without the disturbance: the end is known.
+        /// The machine reached the state of the undisturbed run: the end is known.
         no_effect: bool,
         /// This worker makes no further run.
         last: bool,
     },
 }
 
-/// The worker's end of the line to the process that distributes the runs.
+/// The worker's end of the socket to the process that distributes the runs.
 pub struct Line {
     answers: BufReader<UnixStream>,
     to: UnixStream,
 }
 
 impl Line {
-    /// The number of the next run; `None` if there is no further one, or nobody is left to ask.
+    /// The number of the next run; `None` if there is no further one, or the parent process has
+    /// gone.
     pub fn next(&mut self) -> Option<u64> {
         let mut line = String::new();
         self.answers.read_line(&mut line).ok()?;
         line.trim_end().parse().ok()
     }
 
-    /// Tells what happens.
+    /// Sends a message.
     ///
     /// # Errors
-    /// If nobody is left to hear it.
-    pub fn say(&mut self, what: &Said) -> Result<()> {
+    /// If the parent process has gone.
+    pub fn send(&mut self, what: &Message) -> Result<()> {
         Ok(writeln!(self.to, "{}", serde_json::to_string(what)?)?)
     }
 }
@@ -66,24 +67,28 @@ impl Line {
 struct Worker {
     pid: Pid,
     line: UnixStream,
-    /// What it has said of its next line.
-    heard: Vec<u8>,
-    /// Its run, and what that is called.
+    /// Received part of its next message.
+    received: Vec<u8>,
+    /// Its run, and the run's name.
     run: Option<(u64, String)>,
 }
 
 impl Worker {
     /// Starts `work` in a copy of this process.
     fn start(work: impl FnOnce(Line) -> Result<()>) -> Result<Self> {
-        let (ours, theirs) = UnixStream::pair().context("cannot talk to a run")?;
-        let answers = BufReader::new(theirs.try_clone().context("cannot talk to a run")?);
+        let (ours, theirs) = UnixStream::pair().context("cannot create a socket for a worker")?;
+        let answers = BufReader::new(
+            theirs
+                .try_clone()
+                .context("cannot create a socket for a worker")?,
+        );
         // SAFETY: the child only touches this process's own data and ends by `exit`; the other
         // threads, which wait for signals, hold no lock of it.
         match unsafe { fork() }.context("cannot start a run")? {
             ForkResult::Parent { child } => Ok(Self {
                 pid: child,
                 line: ours,
-                heard: Vec::new(),
+                received: Vec::new(),
                 run: None,
             }),
             ForkResult::Child => {
@@ -106,8 +111,8 @@ impl Worker {
         }
     }
 
-    /// Tells it the number of its next run. One that has died says so when it is heard.
-    fn tell(&mut self, run: u64) {
+    /// Sends it the number of its next run. If it has died, the next read shows that.
+    fn assign(&mut self, run: u64) {
         self.run = Some((run, format!("run {run}")));
         let _ = writeln!(self.line, "{run}");
     }
@@ -129,32 +134,32 @@ impl Worker {
         self.ended()
     }
 
-    /// The next thing that it has said, if it is there.
-    fn said(&mut self) -> Option<Said> {
-        let end = self.heard.iter().position(|&byte| byte == b'\n')?;
-        let line: Vec<u8> = self.heard.drain(..=end).collect();
+    /// Its next message, if one has arrived.
+    fn next_message(&mut self) -> Option<Message> {
+        let end = self.received.iter().position(|&byte| byte == b'\n')?;
+        let line: Vec<u8> = self.received.drain(..=end).collect();
         serde_json::from_slice(&line).ok()
     }
 }
 
-/// Waits a while for something that workers say; which of them have said something.
-fn listen(workers: &[Worker]) -> Result<Vec<bool>> {
+/// Waits a while for messages of workers; returns which of them have sent something.
+fn wait_for_messages(workers: &[Worker]) -> Result<Vec<bool>> {
     let lines = workers.iter().map(|worker| worker.line.as_fd());
     let mut lines: Vec<_> = lines.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
     match poll(&mut lines, PollTimeout::from(LOOK)) {
         Ok(_) | Err(Errno::EINTR) => {}
-        Err(error) => bail!("cannot listen to a run: {error}"),
+        Err(error) => bail!("cannot read from a worker: {error}"),
     }
     Ok(lines.iter().map(|line| line.any() == Some(true)).collect())
 }
 
-/// What became of the runs.
+/// Results of the runs.
 #[derive(Default)]
 pub struct Runs {
     /// Runs that have ended.
     pub done: u64,
-    /// Those of them that were not made to the end, because the machine became what it would have
-    /// been without the disturbance.
+    /// Those of them that were not made to the end, because the machine reached the state of the
+    /// undisturbed run.
     pub without_effect: u64,
     /// Those of them that failed, by number.
     failed: Vec<(u64, String)>,
@@ -178,10 +183,10 @@ impl Runs {
         }
     }
 
-    /// A worker ended with a run that it had not ended.
+    /// A worker died during a run.
     fn died(&mut self, run: (u64, String), status: WaitStatus) {
         match status {
-            // Whoever ended it from outside did not judge the run.
+            // A worker that was killed from outside says nothing about the run.
             WaitStatus::Signaled(_, Signal::SIGKILL | Signal::SIGTERM, _) => self.dropped += 1,
             _ => self.ended(run, Some("the process that made this run has died")),
         }
@@ -197,7 +202,7 @@ impl Runs {
         count: u64,
         jobs: usize,
         mut work: impl FnMut(Line) -> Result<()>,
-        mut tell: impl FnMut(&Self),
+        mut progress: impl FnMut(&Self),
     ) -> Result<()> {
         let mut left = (0..count).peekable();
         let mut workers: Vec<Worker> = Vec::new();
@@ -205,7 +210,7 @@ impl Runs {
             while workers.len() < jobs && !interrupt::requested() {
                 let Some(run) = left.next() else { break };
                 let mut worker = Worker::start(&mut work)?;
-                worker.tell(run);
+                worker.assign(run);
                 workers.push(worker);
             }
             if workers.is_empty() {
@@ -215,28 +220,28 @@ impl Runs {
                 self.dropped += workers.len() as u64;
                 return workers.iter().try_for_each(|w| w.stop().map(drop));
             }
-            let news = listen(&workers)?;
+            let news = wait_for_messages(&workers)?;
             let mut alive = Vec::new();
             for (mut worker, news) in workers.into_iter().zip(news) {
-                if !news || self.hear(&mut worker, &mut left)? {
+                if !news || self.handle(&mut worker, &mut left)? {
                     alive.push(worker);
                 }
             }
             workers = alive;
-            tell(self);
+            progress(self);
         }
     }
 
-    /// Takes what `worker` has said, and tells it what to do next. Returns whether it lives.
-    fn hear(&mut self, worker: &mut Worker, left: &mut Peekable<Range<u64>>) -> Result<bool> {
+    /// Handles the messages of `worker`, and sends it its next run. Returns whether it is alive.
+    fn handle(&mut self, worker: &mut Worker, left: &mut Peekable<Range<u64>>) -> Result<bool> {
         let mut bytes = [0; 4096];
         let read = worker.line.read(&mut bytes).unwrap_or(0);
-        worker.heard.extend_from_slice(&bytes[..read]);
-        while let Some(said) = worker.said() {
+        worker.received.extend_from_slice(&bytes[..read]);
+        while let Some(message) = worker.next_message() {
             let Some(run) = worker.run.take() else { break };
-            match said {
-                Said::Begins(what) => worker.run = Some((run.0, what)),
-                Said::Ended {
+            match message {
+                Message::Begins(what) => worker.run = Some((run.0, what)),
+                Message::Ended {
                     failure,
                     no_effect,
                     last,
@@ -244,7 +249,7 @@ impl Runs {
                     self.without_effect += u64::from(no_effect);
                     self.ended(run, failure.as_deref());
                     if let Some(run) = left.next_if(|_| !last) {
-                        worker.tell(run);
+                        worker.assign(run);
                     }
                 }
             }
@@ -264,25 +269,25 @@ impl Runs {
     }
 }
 
-/// What `work` finds out in a copy of this process.
+/// The result of `work`, executed in a copy of this process.
 ///
 /// # Errors
-/// If it finds an error; the copy has told the user.
+/// If `work` fails; the copy has printed why.
 pub fn ask<T: Serialize + DeserializeOwned>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let mut worker = Worker::start(|mut line| {
         let answer = postcard::to_stdvec(&work()?)?;
         Ok(line.to.write_all(&answer)?)
     })?;
-    while listen(std::slice::from_ref(&worker))? == [false] {
+    while wait_for_messages(std::slice::from_ref(&worker))? == [false] {
         if interrupt::requested() {
             worker.stop()?;
             return Err(Interrupted::WithoutResult.into());
         }
     }
     let mut answer = Vec::new();
-    // Until it has ended: this process has not kept the other side.
+    // Reads until the copy has ended: this process has closed the other side.
     let read = worker.line.read_to_end(&mut answer);
     worker.ended()?;
-    read.context("cannot listen to a run")?;
+    read.context("cannot read from a worker")?;
     postcard::from_bytes(&answer).context("a run without a disturbance failed")
 }

@@ -5,12 +5,11 @@
 //! |---|---|
 //! | `registers` | state |
 //! | this | plain registers, views of `sip`, `sie`, `vsip`, `vsie` |
-//! | `window` | `xireg`, `xtopei`, `xtopi`: what needs the interrupt architecture |
-//! | `top` | which interrupt is next |
+//! | `window` | `xireg`, `xtopei`, `xtopi`: registers that access the interrupt architecture |
+//! | `top` | the highest-priority interrupt |
 //!
-//! Choices where the specification leaves one: all bits of `mvien` that may be writable are, and
-//! those of `hvien`; `hideleg` has VS-level bits only; `xiselect` holds 9 bits; all priority
-//! numbers have 8 bits.
+//! Implementation choices: all bits of `mvien` that may be writable are, and those of `hvien`;
+//! `hideleg` has VS-level bits only; `xiselect` holds 9 bits; all priority numbers have 8 bits.
 
 pub(crate) mod registers;
 mod top;
@@ -21,6 +20,7 @@ use trapless_isa::csr::{self, hstatus, hvictl, stateen0};
 
 use trapless_ledger::event::{Event, StepKind, VirtualStep};
 
+use crate::csr::fields::vgein;
 use crate::csr::interrupts::{H_BITS, S_BITS};
 use crate::hart::Hart;
 use crate::platform::Platform;
@@ -54,12 +54,12 @@ impl Hart {
 
     /// The guest interrupt file of the vCPU, if `hstatus.VGEIN` is the number of one.
     pub(in crate::csr) fn guest_file(&self) -> Option<u8> {
-        let vgein = (self.csr.hstatus & hstatus::VGEIN) >> 12;
+        let vgein = vgein(self.csr.hstatus);
         (self.guest_interrupts() >> vgein & 1 != 0).then_some(vgein as u8)
     }
 
     /// Fields of `hstatus` that exist only with guest interrupt files.
-    pub(in crate::csr) fn hstatus_more(&self) -> u64 {
+    pub(in crate::csr) fn hstatus_aia(&self) -> u64 {
         if self.guest_interrupts() != 0 {
             hstatus::VGEIN
         } else {
@@ -72,14 +72,14 @@ impl Hart {
         self.csr.aia.mvien & !self.mideleg()
     }
 
-    /// `mip` without what `mvien` takes out of it.
+    /// `mip` without the bits that `mvien` removes from it.
     pub(in crate::csr) fn aia_mip(&self, mip: u64) -> u64 {
         let taken = self.csr.aia.mvien & bit(SEI) & !self.inputs.lines().level;
         mip & !taken
     }
 
     /// Bits of `sip` that come from `mvip`.
-    pub(in crate::csr) fn sip_more(&self) -> u64 {
+    pub(in crate::csr) fn sip_aia(&self) -> u64 {
         if self.has_aia() {
             self.mvip_value() & self.filtered()
         } else {
@@ -88,7 +88,7 @@ impl Hart {
     }
 
     /// Bits of `sie` that are its own.
-    pub(in crate::csr) fn sie_more(&self) -> u64 {
+    pub(in crate::csr) fn sie_aia(&self) -> u64 {
         if self.has_aia() {
             self.csr.aia.sie & self.filtered()
         } else {
@@ -96,7 +96,7 @@ impl Hart {
         }
     }
 
-    pub(in crate::csr) fn write_sip_more(&mut self, value: u64) {
+    pub(in crate::csr) fn write_sip_aia(&mut self, value: u64) {
         if self.has_aia() {
             // SEIP is read-only in `sip`.
             let mask = self.filtered() & !bit(SEI);
@@ -104,7 +104,7 @@ impl Hart {
         }
     }
 
-    pub(in crate::csr) fn write_sie_more(&mut self, value: u64) {
+    pub(in crate::csr) fn write_sie_aia(&mut self, value: u64) {
         if self.has_aia() {
             let mask = self.filtered();
             self.csr.aia.sie = self.csr.aia.sie & !mask | value & mask;
@@ -132,21 +132,21 @@ impl Hart {
     }
 
     /// Bits of `vsip` for interrupts 13 and up.
-    pub(in crate::csr) fn vsip_more(&self) -> u64 {
+    pub(in crate::csr) fn vsip_aia(&self) -> u64 {
         self.csr.aia.hvip & self.csr.aia.hvien
     }
 
     /// Bits of `vsie` for interrupts 13 and up.
-    pub(in crate::csr) fn vsie_more(&self) -> u64 {
+    pub(in crate::csr) fn vsie_aia(&self) -> u64 {
         self.csr.aia.vsie & self.csr.aia.hvien
     }
 
-    pub(in crate::csr) fn write_vsip_more(&mut self, value: u64) {
+    pub(in crate::csr) fn write_vsip_aia(&mut self, value: u64) {
         let mask = self.csr.aia.hvien;
         self.csr.aia.hvip = self.csr.aia.hvip & !mask | value & mask;
     }
 
-    pub(in crate::csr) fn write_vsie_more(&mut self, value: u64) {
+    pub(in crate::csr) fn write_vsie_aia(&mut self, value: u64) {
         let mask = self.csr.aia.hvien;
         if mask != 0 {
             self.csr.aia.vsie = self.csr.aia.vsie & !mask | value & mask;
@@ -155,11 +155,11 @@ impl Hart {
     }
 
     /// Bits of `hvip` for interrupts 13 and up.
-    pub(in crate::csr) fn hvip_more(&self) -> u64 {
+    pub(in crate::csr) fn hvip_aia(&self) -> u64 {
         self.csr.aia.hvip
     }
 
-    pub(in crate::csr) fn write_hvip_more(&mut self, value: u64) {
+    pub(in crate::csr) fn write_hvip_aia(&mut self, value: u64) {
         if self.has_aia() {
             self.csr.aia.hvip = value & LOCAL;
             self.attention();
@@ -184,14 +184,14 @@ impl Hart {
         }
     }
 
-    /// What is pending and enabled beside `mip` and `mie`, for
+    /// Interrupts that are pending and enabled besides those in `mip` and `mie`, for
     /// [`Interrupts::vsip`](trapless_jit::Interrupts::vsip). Bit 0 stands for `hvictl`.
     pub(crate) fn aia_extra(&self) -> u64 {
         if !self.has_aia() {
             return 0;
         }
-        self.sip_more() & self.sie_more()
-            | self.vsip_more() & self.vsie_more()
+        self.sip_aia() & self.sie_aia()
+            | self.vsip_aia() & self.vsie_aia()
             | u64::from(self.injected().is_some())
     }
 
@@ -202,8 +202,8 @@ impl Hart {
         (control & hvictl::VTI != 0 && identity != SEI).then_some(identity)
     }
 
-    /// Whether a state-enable register `enables` opens a CSR (section "Access control by the
-    /// state-enable CSRs").
+    /// Whether a state-enable register `enables` permits access to a CSR (section "Access control
+    /// by the state-enable CSRs").
     pub(in crate::csr) fn stateen_gate(&self, addr: u16, enables: u64) -> bool {
         if !self.has_aia() || !self.config.extensions.smstateen {
             return true;
@@ -218,7 +218,7 @@ impl Hart {
         enables & group != 0
     }
 
-    /// Whether `hvictl.VTI` keeps VS-mode from a CSR.
+    /// Whether `hvictl.VTI` denies VS-mode access to a CSR.
     pub(in crate::csr) fn aia_guards(&self, addr: u16, write: bool) -> bool {
         self.csr.aia.hvictl & hvictl::VTI != 0
             && match addr {
@@ -229,7 +229,7 @@ impl Hart {
     }
 
     /// Bits of `mstateen0` that exist only with AIA.
-    pub(in crate::csr) fn stateen_more(&self) -> u64 {
+    pub(in crate::csr) fn stateen_aia(&self) -> u64 {
         if self.has_aia() {
             stateen0::CSRIND | stateen0::AIA | stateen0::IMSIC
         } else {

@@ -22,7 +22,7 @@ pub(crate) struct Aia {
     /// `iprio` arrays of machine and supervisor level, by interrupt number.
     #[serde(with = "priorities")]
     pub(in crate::csr) priorities: [[u8; 64]; 2],
-    /// An array has a number other than 0.
+    /// Whether an array has a number other than 0.
     pub(in crate::csr) prioritised: [bool; 2],
     /// Guest and interrupt file that were entered last.
     pub(super) entered: Option<(Guest, u8)>,
@@ -48,7 +48,7 @@ impl Default for Aia {
     }
 }
 
-/// In checkpoints: serde knows arrays of up to 32 elements.
+/// Encoding in checkpoints: serde supports arrays of up to 32 elements only.
 mod priorities {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 

@@ -1,5 +1,5 @@
-//! Which interrupt is next at a privilege level (sections "Machine top interrupt CSR", "Supervisor
-//! top interrupt CSR", "Virtual supervisor top interrupt CSR").
+//! The highest-priority interrupt at a privilege level (sections "Machine top interrupt CSR",
+//! "Supervisor top interrupt CSR", "Virtual supervisor top interrupt CSR").
 
 use trapless_isa::cause::interrupt::{MEI, SEI, STI, VSEI};
 use trapless_isa::csr::hvictl;
@@ -11,11 +11,11 @@ use crate::csr::priority::{RAW, first, position};
 use crate::hart::Hart;
 use crate::platform::Platform;
 
-/// Rank of what has priority number 0 and a default priority above external interrupts.
+/// Rank of interrupts with priority number 0 and a default priority above external interrupts.
 const HIGHEST: u16 = 0;
 /// Rank of external interrupts without a number.
 const UNNUMBERED: u16 = 256;
-/// Rank of what has priority number 0 and a default priority below external interrupts.
+/// Rank of interrupts with priority number 0 and a default priority below external interrupts.
 const LOWEST: u16 = 257;
 
 /// A candidate: its rank is its priority number, or one of the constants above.
@@ -28,37 +28,37 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// IID and IPRIO as `xtopi` shows them.
+    /// IID and IPRIO in the format of `xtopi`.
     fn shown(self) -> u64 {
         self.identity << 16 | u64::from(self.rank.min(255))
     }
 }
 
 impl Hart {
-    /// What M-mode would take: pending, enabled, not delegated.
+    /// Candidates of M-mode: pending, enabled, not delegated.
     fn machine_candidates(&self) -> u64 {
         self.state.interrupts.mip & self.state.interrupts.mie & !self.mideleg()
     }
 
-    /// What HS-mode would take.
+    /// Candidates of HS-mode.
     fn supervisor_candidates(&self) -> u64 {
         let taken = self.mideleg() & !self.csr.hideleg & !self.withheld();
         self.state.interrupts.mip & self.state.interrupts.mie & taken
-            | self.sip_more() & self.sie_more()
+            | self.sip_aia() & self.sie_aia()
     }
 
-    /// Whether VS-mode would take anything.
+    /// Whether VS-mode has a candidate.
     fn guest_candidates(&self) -> bool {
         let delegated = self.state.interrupts.mip & self.state.interrupts.mie & self.csr.hideleg;
         match self.injected() {
             Some(_) => true,
             None if self.csr.aia.hvictl & hvictl::VTI != 0 => delegated >> VSEI & 1 != 0,
-            None => delegated | self.vsip_more() & self.vsie_more() != 0,
+            None => delegated | self.vsip_aia() & self.vsie_aia() != 0,
         }
     }
 
     /// [`Hart::pending_interrupt`] of a hart with AIA: the mode that takes an interrupt.
-    /// [`aia_choice`](Self::aia_choice) finds out which one.
+    /// [`aia_choice`](Self::aia_choice) determines which one.
     pub(crate) fn aia_pending(&self) -> Option<Mode> {
         let c = &self.csr;
         let mie = c.mstatus & trapless_isa::csr::status::MIE != 0;
@@ -187,7 +187,7 @@ impl Hart {
             }
             None if control & hvictl::VTI != 0 => None,
             None => {
-                let mut rest = delegated & !(1 << SEI) | self.vsip_more() & self.vsie_more();
+                let mut rest = delegated & !(1 << SEI) | self.vsip_aia() & self.vsie_aia();
                 let mut best: Option<Candidate> = None;
                 while rest != 0 {
                     let identity = u64::from(rest.trailing_zeros());

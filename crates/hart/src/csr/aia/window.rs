@@ -34,7 +34,7 @@ impl Hart {
         })
     }
 
-    /// The exception of an access that finds no register.
+    /// The exception of an access to a register that does not exist.
     fn inaccessible(&self) -> CsrFault {
         if self.mode.v() {
             CsrFault::Virtual
@@ -43,7 +43,7 @@ impl Hart {
         }
     }
 
-    /// Whether M-mode lets the current mode access a part of the state.
+    /// Whether M-mode permits the current mode to access a part of the state.
     fn granted(&self, bit: u64) -> bool {
         self.mode == Mode::M || !self.config.extensions.smstateen || self.csr.mstateen[0] & bit != 0
     }

@@ -1,5 +1,7 @@
 //! The fast path: integer instructions, branches, jumps, loads and stores.
 
+use std::ops::ControlFlow;
+
 use trapless_isa::inst::{Inst, Op};
 use trapless_isa::page::PAGE_MASK;
 use trapless_isa::semantics;
@@ -73,15 +75,15 @@ impl Hart {
         self.store_fast(va, size, value, plat)
     }
 
-    /// Executes a block, or a single instruction, that has been charged as a whole. `false` if the
-    /// observer stopped it; the charge for the rest is then refunded.
+    /// Executes a block, or a single instruction, that has been charged as a whole. Breaks if
+    /// the observer stops it; the charge for the rest is then refunded.
     pub(crate) fn exec<const WATCH: bool>(
         &mut self,
         insts: &[Inst],
         cost: &CostModel,
         plat: &mut dyn Platform,
         observer: &mut dyn Observer,
-    ) -> bool {
+    ) -> ControlFlow<()> {
         let mut pc = self.state.pc;
         if WATCH {
             self.watch.ahead = insts.iter().map(|i| u64::from(cost.of(i.op))).sum();
@@ -94,7 +96,7 @@ impl Hart {
                     self.uncharge(&insts[i..], cost);
                     self.turn.cut(pc, insts.len() - i);
                     self.watch.ahead = 0;
-                    return false;
+                    return ControlFlow::Break(());
                 }
             }
             let next = match self.exec_one(inst, pc, plat) {
@@ -104,11 +106,11 @@ impl Hart {
                     if WATCH {
                         observer.after(self, pc, inst);
                     }
-                    return true;
+                    return ControlFlow::Continue(());
                 }
                 Err(Fault) => {
                     self.abort(&insts[i..], pc, cost, plat);
-                    return true;
+                    return ControlFlow::Continue(());
                 }
             };
             if WATCH {
@@ -118,7 +120,7 @@ impl Hart {
             pc = next;
         }
         self.state.pc = pc;
-        true
+        ControlFlow::Continue(())
     }
 
     /// Executes the instruction at `pc`.

@@ -13,6 +13,8 @@ mod float;
 mod integer;
 mod system;
 
+use std::ops::ControlFlow;
+
 use trapless_isa::cause::exception;
 use trapless_isa::inst::{Inst, Op};
 use trapless_isa::page::{PAGE_MASK, PAGE_SIZE, page_offset};
@@ -36,14 +38,14 @@ pub(crate) enum Flow {
 }
 
 impl Hart {
-    /// Executes the block at `pc`, or takes the exception that fetching it raises. `false` if the
-    /// observer wants to stop.
+    /// Executes the block at `pc`, or takes the exception that fetching it raises. Breaks if the
+    /// observer stops it.
     pub(crate) fn step_block<const WATCH: bool>(
         &mut self,
         code: &mut CodeCache,
         plat: &mut dyn Platform,
         observer: &mut dyn Observer,
-    ) -> bool {
+    ) -> ControlFlow<()> {
         let pc = self.state.pc;
         let known = self.code.jumps.get(pc, self.tlb.fetch(pc), code.epoch());
         let block = match known {
@@ -58,7 +60,7 @@ impl Hart {
                 Ok(None) => return self.single::<WATCH>(code, plat, observer).1,
                 Err(Fault) => {
                     self.take_exception(pc, plat);
-                    return true;
+                    return ControlFlow::Continue(());
                 }
             },
         };
@@ -76,13 +78,13 @@ impl Hart {
         plat: &mut dyn Platform,
         observer: &mut dyn Observer,
         left: usize,
-    ) -> bool {
+    ) -> ControlFlow<()> {
         let block = match self.lookup(code) {
             Ok(Some(index)) => code.block(index),
             Ok(None) => return self.single::<WATCH>(code, plat, observer).1,
             Err(Fault) => {
                 self.take_exception(self.state.pc, plat);
-                return true;
+                return ControlFlow::Continue(());
             }
         };
         let insts = code.insts(&block);
@@ -101,7 +103,7 @@ impl Hart {
         } else {
             let eff = self.effective_fetch();
             let pa = self.translate(self.state.pc, 2, Access::Exec, &eff)?;
-            self.spare_fetched(code);
+            self.exclude_fetched(code);
             pa
         };
         if !self.ram.contains(pa, PAGE_SIZE - page_offset(pa)) || !self.fetch_cached(self.state.pc)
@@ -127,15 +129,14 @@ impl Hart {
     }
 
     /// Executes one instruction that no block can hold: a crossing, outside RAM, or in a page that
-    /// PMP splits. Returns its bits if it could be fetched, and `false` if the observer wants to
-    /// stop.
+    /// PMP splits. Returns its bits if it could be fetched, and breaks if the observer stops it.
     #[cold]
     pub(crate) fn single<const WATCH: bool>(
         &mut self,
         code: &mut CodeCache,
         plat: &mut dyn Platform,
         observer: &mut dyn Observer,
-    ) -> (Option<u32>, bool) {
+    ) -> (Option<u32>, ControlFlow<()>) {
         let raw = self.fetch_parcel(self.state.pc, plat).and_then(|low| {
             if low & 3 != 3 {
                 return Ok(low);
@@ -144,13 +145,13 @@ impl Hart {
         });
         let Ok(raw) = raw else {
             self.take_exception(self.state.pc, plat);
-            return (None, true);
+            return (None, ControlFlow::Continue(()));
         };
         let inst = code.single(raw);
         self.state.cycles += u64::from(code.cost().of(inst.op));
         self.state.instret += 1;
-        let go_on = self.exec::<WATCH>(&[inst], code.cost(), plat, observer);
-        (Some(raw), go_on)
+        let flow = self.exec::<WATCH>(&[inst], code.cost(), plat, observer);
+        (Some(raw), flow)
     }
 
     fn fetch_parcel(&mut self, va: u64, plat: &mut dyn Platform) -> Result<u32, Fault> {

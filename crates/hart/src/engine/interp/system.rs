@@ -197,7 +197,7 @@ impl Hart {
             _ => self.cbo_permitted(block, &eff),
         };
         if done.is_err() {
-            // What is reported is the address that the program gave; the guest physical one of an
+            // The reported address is that of the program; the guest physical address of an
             // implicit access is that of a page-table entry.
             self.syndrome.tval = address;
             if self.syndrome.gpa != 0 && self.syndrome.tinst == 0 {
@@ -268,7 +268,7 @@ impl Hart {
 /// Transformed standard instruction: immediate dropped, `rs1` replaced by the offset of the
 /// faulting address; compressed instructions are expanded and have bit 1 clear.
 fn transformed(inst: &Inst, offset: u32) -> u64 {
-    // Major opcode and funct3: compressed instructions have those of what they expand to.
+    // Major opcode and funct3; for compressed instructions, those of their expansion.
     let (code, _) = inst.op.encoding();
     let operand = match inst.op.format() {
         Format::Load | Format::FLoad => u32::from(inst.rd & 0x1F) << 7,

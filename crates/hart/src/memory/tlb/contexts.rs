@@ -1,4 +1,4 @@
-//! Translation contexts: which are resident, which are selected, and which one is recycled.
+//! Translation contexts: resident and selected ones, and their replacement.
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
@@ -7,15 +7,15 @@ use trapless_jit::TLB_ENTRIES as ENTRIES;
 
 /// Contexts kept before the least recently used one is recycled.
 pub(super) const CONTEXTS: usize = 16;
-/// Entries of one context: both ways.
+/// Number of entries of one context, in both ways.
 pub(super) const BOTH_WAYS: usize = 2 * ENTRIES;
 /// Filled slots remembered per context; beyond this, clearing touches the whole array.
 const FILLED: usize = 1024;
 /// Ranges with superpages remembered per context; beyond this, every address fence drops the
 /// context.
 const SUPERPAGES: usize = 16;
-/// Least size of such a range in bytes: kernels map all of RAM with superpages, far from the pages
-/// they fence.
+/// Minimum size of such a range in bytes: kernels map all of RAM with superpages, far from the
+/// pages they fence.
 const RANGE: u64 = 1 << 30;
 
 /// Bits of [`Key::flags`].
@@ -97,7 +97,7 @@ impl Scope {
     }
 }
 
-/// Where the array of a context is: index of its first entry.
+/// Array of a context: index of its first entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TlbArray(usize);
 
@@ -160,7 +160,7 @@ struct Context {
     superpages: Vec<(u64, u64)>,
     /// Its twin, when that was last selected.
     twin: Option<usize>,
-    /// Made again out of the entries of a checkpoint.
+    /// Rebuilt from the entries of a checkpoint.
     #[serde(skip)]
     filled: Filled,
 }
@@ -192,7 +192,7 @@ impl Context {
     }
 }
 
-/// How a context came to have an array.
+/// Where the array of a context comes from.
 pub(super) enum Interned {
     /// It was resident.
     Known(TlbArray),
@@ -229,7 +229,7 @@ impl Contexts {
         }
     }
 
-    /// Arrays of the contexts, and what is in them.
+    /// Arrays of the contexts, and their filled slots.
     pub fn iter(&self) -> impl Iterator<Item = (TlbArray, &Filled)> {
         let list = self.list.iter().enumerate();
         list.map(|(i, context)| (TlbArray::of_context(i), &context.filled))
@@ -287,7 +287,7 @@ impl Contexts {
         self.twin = known.map(TlbArray::of_context);
     }
 
-    /// Takes over `times` changes of SUM by compiled code.
+    /// Accounts for `times` changes of SUM by compiled code.
     pub fn sum_changed(&mut self, times: u64) {
         let Some(twin) = &mut self.twin else {
             return;
@@ -313,7 +313,7 @@ impl Contexts {
         }
     }
 
-    /// What a fence for all addresses, or for that of `va`, drops of the context of `array`. On
+    /// What a fence for all addresses, or for `va`, drops from the context of `array`. On
     /// [`Fenced::All`] the caller empties the slots and returns them to [`emptied`](Self::emptied).
     pub fn fenced(&mut self, array: TlbArray, scope: Scope, va: Option<u64>) -> Fenced {
         let context = &mut self.list[array.context()];
@@ -335,8 +335,8 @@ impl Contexts {
         self.list[array.context()].filled = filled;
     }
 
-    /// The same for a checkpoint, without what differs from engine to engine and changes nothing:
-    /// how often contexts were selected, and what is remembered to find them sooner.
+    /// The state for a checkpoint, without parts that depend on the engine and have no effect:
+    /// numbers of selections, and hints for lookups.
     pub fn saved(&self) -> Self {
         let position = |key| self.list.iter().position(|c| c.key == key);
         let mut ages: Vec<u64> = self.list.iter().map(|c| c.used).collect();
@@ -366,7 +366,7 @@ impl Contexts {
         sound.then_some(arrays)
     }
 
-    /// Notes an entry at `index`, which is in one of the arrays.
+    /// Records an entry at `index`, which is in one of the arrays.
     pub fn note_filled(&mut self, index: usize) {
         self.list[index / BOTH_WAYS]
             .filled
@@ -379,7 +379,7 @@ impl Contexts {
     }
 }
 
-/// What a fence drops of a context.
+/// What a fence drops from a context.
 pub(super) enum Fenced {
     /// Nothing: the fence does not name it.
     Nothing,

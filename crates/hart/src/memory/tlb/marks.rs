@@ -1,8 +1,8 @@
-//! Pages that a debugger watches: their entries do not hit in fast paths, but for accesses of
-//! compiled code beside the bytes between the first and the last that are watched.
+//! Pages that a debugger watches: their entries do not hit in fast paths, except for accesses of
+//! compiled code outside the range from the first to the last watched byte.
 //!
-//! The slow path finds the entry all the same and costs no virtual time, so that a marked page is
-//! as fast as any other for whoever looks at virtual time.
+//! The slow path still finds the entry and costs no virtual time, so that marks have no effect on
+//! virtual time.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::observe::Triggers;
 pub(crate) struct Marks(Option<Arc<Triggers>>);
 
 impl Marks {
-    /// Those that `triggers` need.
+    /// The marks for `triggers`.
     pub fn new(triggers: Option<&Arc<Triggers>>) -> Self {
         Self(triggers.filter(|triggers| triggers.has_data()).cloned())
     }
 
-    /// Marks a valid entry as it should be.
+    /// Sets the mark of a valid entry.
     #[inline]
     pub(super) fn mark(&self, entry: &mut Entry) {
         let Some(triggers) = &self.0 else {

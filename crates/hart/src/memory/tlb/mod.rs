@@ -1,14 +1,14 @@
 //! Tagged TLB: an array of two ways per translation context, several contexts resident.
 //!
-//! A context is everything that decides what an address means: effective mode, SUM, MXR, `satp` or
-//! `vsatp`, `hgatp`. A trap, a world switch or a change of V only selects another array; nothing is
-//! flushed. A new entry moves that of the first way to the second, which fast paths probe last; a
-//! hit of a load or store there exchanges the two, while fetches, which the engines look up more or
-//! less often, leave them. Fences drop the contexts or entries they name. The TLB is not
-//! architecture: it may hold less than a fence allows, never more.
+//! A context is everything that determines the meaning of an address: effective mode, SUM, MXR,
+//! `satp` or `vsatp`, `hgatp`. A trap, a world switch or a change of V only selects another array;
+//! nothing is flushed. A new entry moves that of the first way to the second, which fast paths
+//! probe last; a hit of a load or store there exchanges the two, while fetches, which the engines
+//! look up more or less often, leave them. Fences drop the contexts or entries they name. The TLB
+//! is not architecture: it may hold less than a fence allows, never more.
 //!
-//! Bits in tags keep fast paths from hitting a page that is there: stores to code, and accesses to
-//! what a debugger watches, take the slow path, which costs no virtual time.
+//! Bits in tags keep fast paths from hitting a valid entry: stores to code, and accesses to watched
+//! pages, take the slow path, which costs no virtual time.
 
 mod contexts;
 mod marks;
@@ -36,7 +36,7 @@ const INVALID: u64 = u64::MAX;
 
 /// In a store tag: stores are permitted but take the slow path, which notes that code was written.
 const NOTED: u64 = 1 << 11;
-/// What a data tag may have besides the page.
+/// Bits of a data tag besides the page.
 const FLAGS: u64 = NOTED | MARK;
 
 const EMPTY: Entry = Entry {
@@ -52,7 +52,7 @@ const EMPTY_FETCH: FetchEntry = FetchEntry {
     pad: 0,
 };
 
-/// Where a page is.
+/// Mapping of a page.
 pub(crate) struct Mapping {
     /// Any host address in it.
     pub host: HostAddr,
@@ -68,13 +68,13 @@ pub(crate) struct Mapping {
     pub table: usize,
 }
 
-/// Where compiled code finds the arrays of a TLB.
+/// Pointers of compiled code to the arrays of a TLB.
 pub(crate) struct Arrays {
-    /// That for loads and stores.
+    /// Array for loads and stores.
     pub data: *mut Entry,
-    /// That which a change of SUM selects instead; null if it is not known.
+    /// Array that a change of SUM selects instead; null if it is not known.
     pub twin: *mut Entry,
-    /// That for fetches.
+    /// Array for fetches.
     pub fetch: *mut FetchEntry,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Tlb {
     entries: Vec<Entry>,
     fetches: Vec<FetchEntry>,
     contexts: Contexts,
-    /// Slots with entries that let stores hit, in either way.
+    /// Slots with entries for which stores hit, in either way.
     writers: Writers,
     /// Pages with triggers.
     marks: Marks,
@@ -148,7 +148,7 @@ impl Tlb {
         }
     }
 
-    /// Takes over `times` changes of SUM by compiled code.
+    /// Accounts for `times` changes of SUM by compiled code.
     pub fn sum_changed(&mut self, times: u64) {
         self.contexts.sum_changed(times);
     }
@@ -277,7 +277,7 @@ impl Tlb {
         }
     }
 
-    /// Remembers that stores to `page` may hit by the entry at `slot`, or by that of the second way
+    /// Records that stores to `page` may hit by the entry at `slot`, or by that of the second way
     /// once it has moved.
     fn add_writer(&mut self, page: PageIndex, slot: usize) {
         let entries = &self.entries;
@@ -350,7 +350,7 @@ impl Tlb {
         };
         for &page in pages.unwrap_or_default() {
             if !noted(page) {
-                // No longer: its entries stay as they are, and remembered.
+                // The page is no longer to be noted: its entries stay as they are, and in the list.
                 continue;
             }
             let Some(slots) = self.writers.of(page) else {
@@ -360,7 +360,7 @@ impl Tlb {
             };
             for slot in slots {
                 for way in [slot, slot + ENTRIES] {
-                    // Gone if the hart went back to fewer contexts.
+                    // The slot does not exist if a restored state has fewer contexts.
                     self.entries.get_mut(way).into_iter().for_each(note);
                 }
             }
@@ -371,7 +371,7 @@ impl Tlb {
         }
     }
 
-    /// Drops what a fence names: whole contexts, or the page of `va` in them.
+    /// Executes a fence: drops whole contexts, or the page of `va` in them.
     pub fn flush(&mut self, scope: Scope, va: Option<u64>) {
         for array in self.contexts.arrays() {
             match self.contexts.fenced(array, scope, va) {

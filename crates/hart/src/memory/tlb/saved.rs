@@ -1,4 +1,5 @@
-//! A TLB in a checkpoint. Misses of loads and stores cost virtual time, so what is in it matters.
+//! A TLB in a checkpoint. Misses of loads and stores cost virtual time, so its content is part of
+//! the state.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use crate::memory::ram::Ram;
 /// A filled entry: its index, its tags, and its addend as if RAM were mapped at address 0.
 type Saved<const TAGS: usize> = (u32, [u64; TAGS], u64);
 
-/// All that a TLB holds.
+/// Content of a TLB.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct SavedTlb {
     contexts: Contexts,
@@ -20,7 +21,7 @@ pub(crate) struct SavedTlb {
     fetches: Vec<Saved<1>>,
 }
 
-/// A data tag, whether there is code in its page and a debugger watches it or not.
+/// A data tag without the bits for pages with code and watched pages.
 fn plain(tag: u64) -> u64 {
     match tag {
         INVALID => INVALID,
@@ -38,14 +39,14 @@ fn page(ram: &Ram, index: u32, tag: u64, addend: u64) -> Option<HostAddr> {
 }
 
 impl Tlb {
-    /// What is in it. Marks are a debugger's, not the machine's.
+    /// The content. Marks are of the debugger and not saved.
     pub fn save(&self, ram: &Ram) -> SavedTlb {
         let from_0 = |addend: u64| addend.wrapping_sub(ram.host_base().get() as u64);
         let entries = self.entries.iter().enumerate();
         let entries = entries.filter(|(_, e)| e.read & e.write != INVALID);
         let fetches = self.fetches.iter().enumerate();
         let fetches = fetches.filter(|(_, e)| e.exec != INVALID);
-        // Whether there is code in the page depends on who executes; `restore` finds it out.
+        // Whether there is decoded code in the page depends on the engine; `restore` determines it.
         SavedTlb {
             contexts: self.contexts.saved(),
             entries: entries
@@ -57,9 +58,8 @@ impl Tlb {
         }
     }
 
-    /// Takes over what was saved; `table` tells [`FetchEntry::table`] of a page. `None` if an entry
-    /// does not lead to RAM, or does not belong where it is; the TLB must not be used any more
-    /// then.
+    /// Restores a saved TLB; `table` returns [`FetchEntry::table`] of a page. `None` if an entry
+    /// does not map RAM, or is in a wrong slot; the TLB must not be used any more then.
     pub fn restore(
         &mut self,
         saved: SavedTlb,
@@ -67,7 +67,7 @@ impl Tlb {
         table: impl Fn(PageIndex) -> usize,
     ) -> Option<()> {
         let len = saved.contexts.sound()? * BOTH_WAYS;
-        // To empty what is there is faster than to ask the host for other memory.
+        // Emptying the arrays is faster than allocating others.
         let before = std::mem::replace(&mut self.contexts, saved.contexts);
         for (array, filled) in before.iter() {
             self.clear(array, filled);
@@ -78,7 +78,7 @@ impl Tlb {
         self.marks = Marks::default();
         let base = ram.host_base().get() as u64;
         for (index, tags, addend) in saved.entries {
-            // Flags are this machine's, whatever the file has.
+            // Flags are set for this machine, whatever the file has.
             let [read, mut write] = tags.map(plain);
             let tags = [read, write].into_iter().filter(|&tag| tag != INVALID);
             let hosts: Option<Vec<_>> = tags.map(|tag| page(ram, index, tag, addend)).collect();

@@ -1,13 +1,13 @@
-//! Which slots of a TLB may let stores to a page of RAM hit.
+//! Slots of a TLB by which stores to a page of RAM may hit.
 //!
-//! When a page comes to hold code, stores to it must take the slow path from then on. Searching the
-//! whole TLB for its entries would take longer than decoding the page.
+//! Once a page contains decoded code, stores to it must take the slow path. Searching the whole TLB
+//! for its entries would take longer than decoding the page.
 
 use crate::memory::address::PageIndex;
 
-/// Slots remembered for a page.
+/// Maximum number of slots recorded for a page.
 const SLOTS: usize = 4;
-/// In place of the first slot: more slots than are remembered.
+/// In place of the first slot: more slots than can be recorded.
 const MANY: u32 = u32::MAX;
 
 /// By page of RAM.
@@ -24,8 +24,8 @@ impl Writers {
         }
     }
 
-    /// Remembers a slot whose entry lets stores to `page` hit. `live` tells whether a remembered
-    /// slot still has such an entry.
+    /// Records a slot by whose entry stores to `page` hit. `live` returns whether a recorded slot
+    /// still has such an entry.
     pub fn add(&mut self, page: PageIndex, slot: usize, live: impl Fn(usize) -> bool) {
         let Some(slots) = self.pages.get_mut(page.index()) else {
             return;
@@ -49,7 +49,7 @@ impl Writers {
             .then(|| slots.map(|s| s as usize - 1))
     }
 
-    /// Forgets the slots: none lets stores to `page` hit any more.
+    /// Drops the slots: stores to `page` do not hit any more.
     pub fn clear(&mut self, page: PageIndex) {
         if let Some(slots) = self.pages.get_mut(page.index()) {
             *slots = [0; SLOTS];

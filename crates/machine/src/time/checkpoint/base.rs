@@ -1,4 +1,4 @@
-//! A checkpoint whose pages others share.
+//! Base checkpoints, with which others share pages.
 
 use std::io;
 
@@ -10,13 +10,13 @@ use super::source::{Cursor, Source};
 use super::{Header, PARTS};
 use crate::error::Error;
 
-/// A checkpoint that has all its pages itself, and whose pages others need not have.
+/// A self-contained checkpoint, whose pages other checkpoints can refer to.
 pub struct Base {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     source: Box<dyn Source + Send>,
     listing: Listing,
-    /// Where its pages begin.
+    /// Offset of its pages.
     offset: u64,
 }
 
@@ -24,7 +24,7 @@ impl Base {
     /// Reads the list of its pages.
     ///
     /// # Errors
-    /// A sentence if this is no checkpoint, or a damaged one, or one that shares pages itself.
+    /// If this is not a checkpoint, is damaged, or shares pages itself.
     pub fn open(name: String, source: Box<dyn Source + Send>) -> Result<Self, Error> {
         let mut cursor = Cursor::new(&*source).map_err(unreadable)?;
         let header = Header::read(&mut cursor)?;
@@ -47,7 +47,7 @@ impl Base {
     /// Compares all its pages with their checksums.
     ///
     /// # Errors
-    /// A sentence if they differ or cannot be read.
+    /// If they differ or cannot be read.
     pub fn check(&self) -> Result<(), Error> {
         let mut page = [0; PAGE];
         for (number, sum) in (0..).zip(self.sums()) {

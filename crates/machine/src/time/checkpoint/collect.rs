@@ -1,4 +1,4 @@
-//! What a checkpoint has to store of RAM: each content once, and not what another file has.
+//! Deduplication of pages: a checkpoint stores each content once, and none that its base has.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -9,20 +9,20 @@ use super::base::Base;
 use super::listing::{Listing, Shared, sum_of};
 use super::pages::{self, Extent, PAGE};
 
-/// Pages written at once: they stay in the processor's caches.
+/// Pages written at once: few enough to stay in the processor's caches.
 const PIECE: usize = 64;
 
-/// Finds out what has to be stored. Checksums tell where the same content may be; it counts only
-/// if it is equal.
+/// Determines which pages to store. Checksums find candidates for the same content, which are then
+/// compared.
 struct Collector<'a> {
     ram: &'a Ram,
     base: Option<&'a Base>,
     listing: Listing,
     /// A stored page for each checksum.
     known: HashMap<u32, u32>,
-    /// Where the pages that this file has itself are in RAM.
+    /// Numbers in RAM of the pages that this file stores itself.
     own: Vec<u32>,
-    /// The stored page of the last one.
+    /// The stored page with the content of the previous page of RAM.
     last: u32,
     other: Vec<u8>,
 }
@@ -61,7 +61,7 @@ impl Collector<'_> {
 
     fn take(&mut self, place: u32, page: &[u8]) {
         let sum = crc32fast::hash(page);
-        // What followed the last one is likely to follow it here, too.
+        // The page that followed the last match is likely to follow it here, too.
         let next = Some(self.last.wrapping_add(1)).filter(|next| self.sum(*next) == Some(sum));
         let known = next.or_else(|| self.known.get(&sum).copied());
         let stored = known.filter(|stored| self.holds(*stored, page));
@@ -77,7 +77,7 @@ impl Collector<'_> {
     }
 }
 
-/// What a file needs to hold: the list, and where its own pages are in RAM.
+/// The list of pages, and the numbers in RAM of the pages that the file stores itself.
 pub(super) fn collect(ram: &Ram, base: Option<&Base>) -> (Listing, Vec<Extent>) {
     let sums = base.map(Base::sums).unwrap_or_default();
     let shared = base.map(|_| Shared {

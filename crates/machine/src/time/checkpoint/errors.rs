@@ -1,4 +1,4 @@
-//! What is said of a checkpoint that cannot be read or written.
+//! Errors of checkpoints that cannot be read or written.
 
 use std::fmt::Display;
 use std::io;
@@ -10,7 +10,7 @@ pub(super) fn damaged(what: &str) -> Error {
     Error::Invalid(format!("the checkpoint is damaged: {what}; make it again"))
 }
 
-/// The system does not let it be read.
+/// The file cannot be read.
 pub(super) fn unreadable(error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => damaged("it is cut off"),
@@ -18,7 +18,7 @@ pub(super) fn unreadable(error: io::Error) -> Error {
     }
 }
 
-/// The system does not let it be written.
+/// The file cannot be written.
 pub(super) fn cannot_write(error: impl Display) -> Error {
     Error::Invalid(format!("cannot write the checkpoint: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The beginning of a checkpoint's file: a header that tells what it is, and parts, each with a
+//! The beginning of a checkpoint's file: a header that describes it, and parts, each with a
 //! checksum. Pages of RAM follow.
 
 use std::io::{self, Read, Write};
@@ -14,24 +14,24 @@ use crate::error::Error;
 pub const FORMAT: u32 = 7;
 
 const MAGIC: &[u8; 16] = b"Trapless machine";
-/// Longest header in bytes.
+/// Maximum length of a header in bytes.
 const HEADER: u32 = 1 << 20;
-/// Longest part in bytes; one of 64 harts has about 60 MB.
+/// Maximum length of a part in bytes; one of 64 harts has about 60 MB.
 const PART: u64 = 1 << 30;
 
-/// What the maker of a checkpoint says of it.
+/// Description of a checkpoint by the program that made it.
 #[derive(Clone, Default, Serialize, Deserialize, PartialEq, Debug)]
 pub struct About {
     /// The program and its version.
     pub program: String,
-    /// What is run, as the program understands it: a machine is built from it to go on.
+    /// Specification of the run in the program's form, from which a machine is built to resume it.
     pub run: Value,
 }
 
-/// What can be said of a checkpoint without reading all of it.
+/// Header of a checkpoint, which can be read without the rest.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct Header {
-    /// What its maker says.
+    /// Description by the program that made it.
     pub about: About,
     /// The machine's configuration.
     pub machine: Value,
@@ -48,12 +48,12 @@ impl Header {
     /// Reads it from the beginning of a file.
     ///
     /// # Errors
-    /// A sentence if this is no checkpoint, or of another format.
+    /// If this is not a checkpoint, or has another format.
     pub fn read(from: &mut dyn Read) -> Result<Self, Error> {
         let magic: Option<[u8; MAGIC.len()]> = number(from).ok();
         if magic.as_ref() != Some(MAGIC) {
             return Err(Error::Invalid(
-                "this is no checkpoint; make one with trapless run --checkpoint".into(),
+                "this is not a checkpoint; make one with trapless run --checkpoint".into(),
             ));
         }
         let format = u32::from_le_bytes(number(from)?);
@@ -71,7 +71,7 @@ impl Header {
         serde_json::from_slice(&header).map_err(|_| damaged("its header cannot be decoded"))
     }
 
-    /// Whether a machine with header `own` can take it over.
+    /// Checks that it can be restored into a machine with header `own`.
     pub(super) fn check(&self, own: &Self) -> Result<(), Error> {
         match difference("", &self.machine, &own.machine) {
             None => Ok(()),
@@ -134,7 +134,7 @@ fn number<const N: usize>(from: &mut dyn Read) -> Result<[u8; N], Error> {
 
 /// So many bytes and their checksum.
 fn checked(from: &mut dyn Read, len: u64) -> Result<Vec<u8>, Error> {
-    // Grows with what is there: the length may be anything.
+    // The buffer grows with the data that is present: the length is not trusted.
     let mut bytes = Vec::new();
     from.take(len)
         .read_to_end(&mut bytes)
@@ -166,7 +166,7 @@ pub(super) fn read_part(from: &mut dyn Read) -> Result<Vec<u8>, Error> {
     checked(from, len)
 }
 
-/// Passes over a part.
+/// Skips a part.
 pub(super) fn skip_part(from: &mut Cursor<'_>) -> Result<(), Error> {
     let len = u64::from_le_bytes(number(from)?);
     if len > PART {

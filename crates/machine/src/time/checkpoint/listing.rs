@@ -1,5 +1,5 @@
-//! The list of which pages of RAM have something in them, and where that is stored: each content
-//! once, in this file or in another one that it shares pages with.
+//! The list of non-zero pages of RAM, and where their content is stored: each content once, in this
+//! file or in the base that it shares pages with.
 
 use std::io::Read;
 
@@ -10,10 +10,10 @@ use super::file;
 use super::pages::Extent;
 use crate::error::Error;
 
-/// Pages of another file.
+/// Pages of the base.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Shared {
-    /// How many it has itself.
+    /// Number of its own pages.
     pub pages: u32,
     /// Checksum of their checksums.
     pub sum: u32,
@@ -22,18 +22,18 @@ pub(super) struct Shared {
 /// The list of pages.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Listing {
-    /// Where they are in RAM.
+    /// Numbers of the pages in RAM.
     pub places: Vec<Extent>,
-    /// What is in them, in the same order: numbers of stored pages, those of the other file first.
+    /// Their content, in the same order: numbers of stored pages, those of the base first.
     pub contents: Vec<Extent>,
-    /// Checksums of the pages that this file has itself.
+    /// Checksums of the pages that this file stores itself.
     pub sums: Vec<u32>,
-    /// The file that has the others.
+    /// The base, which stores the others.
     pub shared: Option<Shared>,
 }
 
 impl Listing {
-    /// Reads it where a file has it.
+    /// Reads it at the present position of a file.
     pub fn read(from: &mut dyn Read) -> Result<Self, Error> {
         let listed = file::read_part(from)?;
         postcard::from_bytes(&listed).map_err(|_| damaged("its pages cannot be decoded"))

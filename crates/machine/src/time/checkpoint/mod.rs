@@ -1,8 +1,9 @@
-//! Checkpoints: a whole machine in a file, out of which it goes on as if it had never stopped.
+//! Checkpoints: the state of a whole machine in a file, from which it continues as if it had never
+//! stopped.
 //!
-//! `docs/checkpoints.md` describes the file. The state is exact: registers, what TLBs hold,
-//! interrupts on their way, devices and what was written to disks. Not in it is what only the host
-//! needs, decoded and compiled code above all; so either engine goes on.
+//! `docs/checkpoints.md` describes the file. The state is exact: registers, content of TLBs,
+//! pending interrupts, devices and data written to disks. It does not contain state of the host,
+//! above all decoded and compiled code; so either engine can resume it.
 
 mod base;
 mod collect;
@@ -34,27 +35,27 @@ use restore::Reader;
 use source::Cursor;
 pub use source::Source;
 
-/// Virtual time in cycles that no run reaches: more than a century.
+/// Upper bound of virtual time in cycles: more than a century.
 const LATEST: u64 = 1 << 62;
 /// Parts of a file before the list of its pages.
 const PARTS: usize = 2;
 
-/// Which pages of RAM are stored when a state is taken over.
+/// Which pages of RAM are written when a state is restored.
 enum Pages {
-    /// All: nothing is known of what was there.
+    /// All: the previous content of RAM is unknown.
     All,
-    /// Those that differ, so that code made of the others is kept.
+    /// Those that differ, so that code compiled from the others is kept.
     Changed,
 }
 
-/// All of a machine but RAM.
+/// State of a machine without RAM.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct MachineState {
     clock: Progress,
     inputs: SavedInput,
     input_count: u64,
     console: Vec<u8>,
-    /// From here on in the order in which a machine takes them over.
+    /// From here on in the order in which they are restored.
     interrupts: SavedInterrupts,
     harts: Vec<HartState>,
     devices: Vec<Vec<u8>>,
@@ -75,17 +76,17 @@ impl Header {
 }
 
 impl Machine {
-    /// Writes a checkpoint: the machine, what its maker says of it, and `more`, which its reader
-    /// gets back.
+    /// Writes a checkpoint: the machine, the description `about`, and `more`, which is returned to
+    /// its reader.
     ///
     /// # Errors
-    /// A sentence if the file cannot be written, or for a machine that cannot be saved: one with a
-    /// twin, of a program that prints by `tohost`, or with a device whose state is outside of it.
+    /// If the file cannot be written, or the machine cannot be saved: one with a twin, of a program
+    /// that prints by `tohost`, or with a device whose state is outside of it.
     pub fn save(&self, to: &mut dyn Write, about: About, more: &[u8]) -> Result<(), Error> {
         self.save_beside(to, about, more, None)
     }
 
-    /// The same without the pages that `base` has: who reads it needs both.
+    /// The same without the pages that `base` has: a reader needs both.
     ///
     /// # Errors
     /// As [`save`](Self::save).
@@ -110,19 +111,19 @@ impl Machine {
             .map_err(errors::cannot_write)
     }
 
-    /// Takes over the state of a checkpoint of a machine with the same configuration and devices;
-    /// returns what was saved with it.
+    /// Restores the state of a checkpoint of a machine with the same configuration and devices;
+    /// returns the data that was saved with it.
     ///
     /// # Errors
-    /// A sentence if the checkpoint is damaged, of another version or of another machine. This
-    /// machine must not run any more then.
+    /// If the checkpoint is damaged, of another version or of another machine. This machine must
+    /// not run any more then.
     pub fn restore(&mut self, from: &mut dyn Read) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         from.read_to_end(&mut bytes).map_err(errors::unreadable)?;
         self.restore_from(&bytes, None)
     }
 
-    /// The same out of a file, or bytes, and the file that it shares pages with.
+    /// The same from a file, or bytes, and the base that it shares pages with.
     ///
     /// # Errors
     /// As [`restore`](Self::restore).
@@ -134,7 +135,7 @@ impl Machine {
         self.load(source, base, Pages::All)
     }
 
-    /// The same for a state that this machine had: only RAM that differs is stored, so that it
+    /// The same for an earlier state of this machine: only RAM that differs is written, so that it
     /// keeps the code that it has compiled since.
     ///
     /// # Errors
@@ -172,17 +173,18 @@ impl Machine {
         Ok(more)
     }
 
-    /// Why the machine cannot go back to a state it had: something of that is outside of it.
+    /// Why the machine cannot return to an earlier state, if it cannot: part of the state is
+    /// outside of it.
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         self.obstacle_of(|_| true)
     }
 
-    /// Whether a checkpoint can be made of it. Of a network outside the machine only what is open
-    /// on its side is lost, as when a cable is pulled: whoever goes on connects it again.
+    /// Whether a checkpoint can be made of it. Connections to an outside network are lost, as when
+    /// a cable is pulled; a resumed machine is connected again.
     ///
     /// # Errors
-    /// A sentence that says why not.
+    /// If not; the message says why.
     pub fn check_savable(&self) -> Result<(), Error> {
         let htif = "it runs a program that ends by `tohost`";
         let obstacle = self.obstacle_of(|obstacle| obstacle != outside::CONNECTED);
@@ -194,7 +196,7 @@ impl Machine {
         }
     }
 
-    /// The first obstacle that `counts`.
+    /// The first obstacle that `counts` accepts.
     fn obstacle_of(&self, counts: impl Fn(&'static str) -> bool) -> Option<&'static str> {
         let twin = "it has a twin (--engine both)";
         let twin = self.twin.is_some().then_some(twin);
@@ -203,19 +205,19 @@ impl Machine {
         twin.or_else(|| obstacles.find(|obstacle| counts(obstacle)))
     }
 
-    /// All of the machine but RAM, for [`reset_to`](Self::reset_to).
+    /// State of the machine without RAM, for [`reset_to`](Self::reset_to).
     pub(crate) fn snapshot(&self) -> Vec<u8> {
         postcard::to_stdvec(&self.state()).expect("a vector takes everything")
     }
 
-    /// The same without what a debugger has noted of harts that it held back.
+    /// The same without the debugger's set of harts that it holds back.
     pub(crate) fn snapshot_without_late(&self) -> Vec<u8> {
         let mut state = self.state();
         state.clock.late.clear();
         postcard::to_stdvec(&state).expect("a vector takes everything")
     }
 
-    /// Goes back to a snapshot of this machine, whose RAM has been put back.
+    /// Restores a snapshot of this machine, whose RAM has been restored.
     pub(crate) fn reset_to(&mut self, snapshot: &[u8]) -> Result<(), Error> {
         let state = postcard::from_bytes(snapshot)
             .map_err(|_| errors::damaged("its state cannot be decoded"))?;
@@ -223,13 +225,13 @@ impl Machine {
         self.reset_but_ram(state)
     }
 
-    /// The same where RAM knows what has been put back.
+    /// The same after RAM was restored by its undo log, which marks the changed pages itself.
     pub(crate) fn reset_but_ram(&mut self, state: MachineState) -> Result<(), Error> {
         self.code.compare(&self.ram);
         self.take_over(state).map_err(|what| errors::damaged(&what))
     }
 
-    /// All of the machine but RAM.
+    /// State of the machine without RAM.
     pub(crate) fn state(&self) -> MachineState {
         let (inputs, input_count) = self.input.save();
         let device = |slot: &crate::bus::address_map::Slot| {
@@ -265,7 +267,7 @@ impl Machine {
         if clock.now > LATEST || clock.in_round && !in_round {
             return Err("its time cannot be".into());
         }
-        // This machine may have been switched off since.
+        // This machine may have powered off since.
         self.bus.power.take();
         self.clock = state.clock;
         self.input.restore(state.inputs, state.input_count);

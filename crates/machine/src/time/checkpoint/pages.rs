@@ -6,10 +6,10 @@ use vm_memory::{Bytes, GuestAddress};
 
 /// Bytes of a page.
 pub(super) const PAGE: usize = PAGE_SIZE as usize;
-/// Pages looked at in one piece: a huge page of most hosts.
+/// Pages read at a time: a huge page of most hosts.
 const PIECE: usize = 512;
 
-/// Neighbouring pages: the number of the first, and how many.
+/// Contiguous pages: the number of the first, and how many.
 pub(super) type Extent = (u32, u32);
 
 /// Bytes of RAM from page `first` on.
@@ -28,7 +28,7 @@ pub(super) fn add(extents: &mut Vec<Extent>, number: u32) {
     }
 }
 
-/// Calls `visit` with the number and the bytes of each page with something in it.
+/// Calls `visit` with the number and the bytes of each page that is not all zero.
 pub(super) fn for_each_filled(ram: &Ram, mut visit: impl FnMut(u32, &[u8])) {
     let mut piece = vec![0; PIECE * PAGE];
     for range in ram.populated() {
@@ -36,7 +36,7 @@ pub(super) fn for_each_filled(ram: &Ram, mut visit: impl FnMut(u32, &[u8])) {
             let bytes = &mut piece[..PIECE.min(range.end - first) * PAGE];
             read(ram, first, bytes);
             for (index, page) in bytes.chunks_exact(PAGE).enumerate() {
-                // The compiler makes vectors of this.
+                // Written so that the compiler vectorizes it.
                 let (words, _) = page.as_chunks::<8>();
                 if words.iter().fold(0, |all, &w| all | u64::from_ne_bytes(w)) != 0 {
                     visit((first + index) as u32, page);
@@ -46,7 +46,7 @@ pub(super) fn for_each_filled(ram: &Ram, mut visit: impl FnMut(u32, &[u8])) {
     }
 }
 
-/// Whether all extents are in RAM, one after the other.
+/// Whether all extents are in RAM, in ascending order without overlap.
 pub(super) fn are_in(ram: &Ram, extents: &[Extent]) -> bool {
     let mut end = 0;
     let pages = ram.size() / PAGE as u64;
@@ -58,7 +58,7 @@ pub(super) fn are_in(ram: &Ram, extents: &[Extent]) -> bool {
     })
 }
 
-/// Puts `bytes` into RAM from page `first` on.
+/// Writes `bytes` to RAM from page `first` on.
 pub(super) fn write(ram: &Ram, first: usize, bytes: &[u8]) {
     let at = GuestAddress(ram.base() + (first * PAGE) as u64);
     ram.guest_memory()
@@ -66,7 +66,7 @@ pub(super) fn write(ram: &Ram, first: usize, bytes: &[u8]) {
         .expect("pages of RAM are in RAM");
 }
 
-/// The same where most of it is there already: stores what differs, as a hart would.
+/// The same where most of it is unchanged: writes only differences, as stores of a hart.
 pub(super) fn change(ram: &Ram, first: usize, bytes: &[u8]) {
     let mut now = [0; PAGE];
     for (page, bytes) in (first..).zip(bytes.chunks_exact(PAGE)) {

@@ -13,14 +13,14 @@ use super::pages::{self, Extent, PAGE};
 use super::source::Source;
 use crate::error::Error;
 
-/// Pages read at once: they stay in the processor's caches.
+/// Pages read at once: few enough to stay in the processor's caches.
 const PIECE: usize = 64;
-/// Pages that a host clears at once if it can.
+/// Pages that a host clears at once with huge pages.
 const HUGE: usize = 512;
 /// RAM with fewer pages is restored by one thread.
 const ALONE: usize = 4096;
 
-/// Pages that are neighbours in RAM and where they are stored.
+/// Pages that are contiguous both in RAM and where they are stored.
 #[derive(Clone, Copy)]
 struct Run {
     place: usize,
@@ -29,7 +29,7 @@ struct Run {
 }
 
 impl Listing {
-    /// Refuses one that does not fit RAM and both files.
+    /// Rejects a list that does not fit RAM and both files.
     fn check(&self, reader: &Reader<'_>) -> Result<(), Error> {
         let Reader {
             source,
@@ -70,7 +70,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Both lists as one.
+    /// Combines both lists.
     fn runs(&self) -> Vec<Run> {
         let mut runs = Vec::new();
         let mut contents = self.contents.iter().copied();
@@ -97,13 +97,13 @@ impl Listing {
         runs
     }
 
-    /// Puts all pages into RAM.
+    /// Restores all pages.
     pub fn restore(&self, reader: &Reader<'_>) -> Result<(), Error> {
         self.check(reader)?;
         reader.ram.clear();
         let runs = self.runs();
-        // The host clears memory at its first touch, and that is most of the work: two processors
-        // take by turns what it clears at once.
+        // Most of the time is spent in the host, which clears memory at its first access: two
+        // threads alternate in pieces that it clears at once.
         let huge: Vec<&[Run]> = runs
             .chunk_by(|a, b| a.place / HUGE == b.place / HUGE)
             .collect();
@@ -124,14 +124,14 @@ impl Listing {
                 Ok(other) => other
                     .join()
                     .unwrap_or_else(|_| Err(damaged("it cannot be read"))),
-                // There are no more threads.
+                // The second thread could not be created.
                 Err(_) => Ok(()),
             };
             done.and(other)
         })
     }
 
-    /// The same for RAM that has most of it already: only what differs is stored.
+    /// The same for RAM that has most of the content already: only differences are written.
     pub fn restore_changes(&self, reader: &Reader<'_>) -> Result<(), Error> {
         self.check(reader)?;
         let mut listed = vec![false; (reader.ram.size() / PAGE as u64) as usize];
@@ -157,11 +157,11 @@ impl Listing {
 pub(super) struct Reader<'a> {
     /// The file.
     pub source: &'a dyn Source,
-    /// Where its own pages begin; it ends with them.
+    /// Offset of its own pages, which are the end of the file.
     pub offset: u64,
-    /// The file that it shares pages with.
+    /// The base that it shares pages with.
     pub base: Option<&'a Base>,
-    /// Where they go.
+    /// Where to read them to.
     pub ram: &'a Ram,
 }
 
@@ -182,7 +182,7 @@ impl Reader<'_> {
             count,
         } in runs
         {
-            // A run may begin in the other file and end in this one.
+            // A run may begin in the base and end in this file.
             let there = count.min(sums.len().saturating_sub(stored));
             let (bytes, mut at) = (&mut piece[..count * PAGE], 0);
             if let (Some(base), 1..) = (shared, there) {

@@ -1,12 +1,12 @@
-//! Where the bytes of a checkpoint are.
+//! Sources of a checkpoint's bytes.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
-/// Bytes that can be read at any place, by several threads at once.
+/// Bytes that can be read at any offset, by several threads at once.
 pub trait Source: Sync {
-    /// How many there are.
+    /// Number of bytes.
     ///
     /// # Errors
     /// The system's.
@@ -15,7 +15,7 @@ pub trait Source: Sync {
     /// Fills `bytes` with those from `offset` on.
     ///
     /// # Errors
-    /// The system's, or `UnexpectedEof` if there are not so many.
+    /// The system's, or `UnexpectedEof` if there are fewer.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 }
 

@@ -1,12 +1,11 @@
-//! The past of a machine, in memory: snapshots from which it runs again to any place it has been
-//! at.
+//! The history of a machine in memory: snapshots from which it re-executes to any earlier point.
 //!
-//! A machine is deterministic, so the way from a snapshot is the way it went the first time, with
-//! the input that came then. What happens there has been reported: sinks of events and
-//! console hear nothing of it until the machine is back at the present.
+//! A machine is deterministic, so execution from a snapshot with the same input repeats the
+//! original run. Its events and output have been reported already: event sinks and console receive
+//! nothing until the machine is back at the present.
 //!
-//! Snapshots share pages of RAM that did not change. They are the denser the closer they are to the
-//! present, within the memory that their owner allows.
+//! Snapshots share unchanged pages of RAM. They are denser close to the present, within a limit of
+//! memory.
 
 mod pages;
 mod place;
@@ -18,13 +17,13 @@ use crate::machine::Machine;
 use pages::Pages;
 pub use place::Place;
 
-/// Host time between two snapshots, at least, and as a multiple of what the last one took.
+/// Minimum host time between two snapshots, and as a multiple of the time that the last one took.
 const LEAST: Duration = Duration::from_millis(150);
 const PACE: u32 = 6;
-/// Most snapshots.
+/// Maximum number of snapshots.
 const MOST: usize = 128;
 
-/// All of a machine but RAM.
+/// State of a machine without RAM.
 struct Snapshot {
     /// Start of its round in cycles of virtual time; no other has the same.
     time: u64,
@@ -32,25 +31,25 @@ struct Snapshot {
     /// Instructions that all harts had retired.
     instret: u64,
     state: Vec<u8>,
-    /// How much input had come.
+    /// How much input had arrived.
     input: usize,
 }
 
-/// Where a machine was.
+/// Snapshots of a machine.
 pub struct History {
     /// By time.
     snapshots: Vec<Snapshot>,
     pages: Pages,
-    /// Where the machine had come when it went into its past.
+    /// The present: where the machine was when it went back.
     present: Option<Place>,
-    /// Most memory in bytes.
+    /// Maximum memory in bytes.
     limit: u64,
     last: Instant,
     took: Duration,
 }
 
 impl History {
-    /// An empty one that takes about `limit` bytes of memory at most.
+    /// An empty history with a limit of about `limit` bytes of memory.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         Self {
@@ -63,8 +62,9 @@ impl History {
         }
     }
 
-    /// Begins anew where `machine` stands: somebody changed it, so that it would not come here
-    /// again. Not in the past. A machine with an [obstacle](Machine::obstacle) has no history.
+    /// Starts again at the present point of `machine`, which was changed, so that re-execution
+    /// would not reach it. Not to be called in the past. A machine with an
+    /// [obstacle](Machine::obstacle) has no history.
     pub fn begin(&mut self, machine: &mut Machine) {
         self.snapshots.clear();
         self.pages = Pages::default();
@@ -73,7 +73,7 @@ impl History {
         }
     }
 
-    /// Makes a snapshot where `machine` stands, unless there is one from this round.
+    /// Makes a snapshot of `machine`, unless there is one of this round.
     pub fn keep(&mut self, machine: &mut Machine) {
         let started = Instant::now();
         let place = machine.place();
@@ -107,19 +107,20 @@ impl History {
         }
     }
 
-    /// Memory that it takes in bytes.
+    /// Its size in memory in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         let states = self.snapshots.iter().map(|snapshot| snapshot.state.len());
         states.sum::<usize>() as u64 + self.pages.size()
     }
 
-    /// Forgets snapshots until the rest is within the limits, but for the one at `new`. Those close
-    /// to `present` are of most use.
+    /// Drops snapshots, except the one at `new`, until the limits are met. Those close to `present`
+    /// are the most useful.
     fn thin(&mut self, present: u64, new: u64) {
         while self.snapshots.len() > MOST || self.size() > self.limit {
             let times: Vec<u64> = self.snapshots.iter().map(|s| s.time).collect();
-            // What a snapshot saves of the way back, by how far back it is.
+            // Benefit of a snapshot: re-execution that it saves, in proportion to its distance from
+            // the present.
             let use_of = |&index: &usize| {
                 let gap = times[index + 1] - times[index - 1];
                 let age = present.max(times[index]) - times[index] + 1;
@@ -130,7 +131,7 @@ impl History {
             let least = between.min_by(|a, b| use_of(a).total_cmp(&use_of(b)));
             match (least, times.len()) {
                 (Some(index), _) => self.forget(index),
-                // The past becomes shorter.
+                // Drops the earliest snapshot.
                 (None, 2..) if times[0] != new => self.forget(0),
                 (None, _) => return,
             }
@@ -143,7 +144,7 @@ impl History {
         self.pages.forget(gone.time, next);
     }
 
-    /// The earliest place.
+    /// The earliest point.
     #[must_use]
     pub fn beginning(&self) -> Option<Place> {
         self.snapshots.first().map(|snapshot| snapshot.place)
@@ -155,14 +156,14 @@ impl History {
         self.snapshots.len()
     }
 
-    /// Where the machine had come, if it is in the past now.
+    /// The present, if the machine is in the past.
     #[must_use]
     pub fn present(&self) -> Option<Place> {
         self.present
     }
 
-    /// Takes `machine` back to the last snapshot that is not later than `time` (cycles), or to the
-    /// first. Whoever wants to be closer lets it run.
+    /// Restores `machine` to the last snapshot that is not later than `time` (cycles), or to the
+    /// first. The caller runs it from there.
     ///
     /// # Errors
     /// If there is no snapshot.
@@ -194,9 +195,10 @@ impl History {
         Ok(())
     }
 
-    /// Notes if `machine` is back at the present; returns whether it is there.
+    /// Checks whether `machine` is back at the present, notes it, and returns it.
     pub fn arrive(&mut self, machine: &Machine) -> bool {
-        // Behind it only if the way was another one, which must not be: then this is the present.
+        // It can be later only if re-execution differed, which must not happen: then this is the
+        // present.
         let is_there = |present: Place| {
             let place = machine.place();
             present == place || place.round() > present.round()

@@ -1,4 +1,4 @@
-//! RAM at several times: of each page, what it held from one snapshot on.
+//! Versions of RAM: for each page, its content from one snapshot on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use vm_memory::{Bytes, GuestAddress};
 
 /// Bytes of a page.
 const PAGE: usize = PAGE_SIZE as usize;
-/// Pages looked at in one piece.
+/// Pages read at a time.
 const PIECE: usize = 512;
 
 type Page = [u8; PAGE];
 
 static ZERO: Page = [0; PAGE];
 
-/// What a page holds from a snapshot on, until the next version.
+/// Content of a page from a snapshot on, until the next version.
 struct Version {
     /// Time of the snapshot in cycles.
     from: u64,
@@ -28,11 +28,11 @@ struct Version {
 #[derive(Default)]
 pub(super) struct Pages {
     versions: BTreeMap<u32, Vec<Version>>,
-    /// Pages kept, not counting what versions share.
+    /// Number of stored pages.
     kept: usize,
 }
 
-/// The version that holds at `time`, counted from the first.
+/// Index of the version that is valid at `time`.
 fn at(versions: &[Version], time: u64) -> Option<usize> {
     versions
         .partition_point(|version| version.from <= time)
@@ -45,12 +45,12 @@ fn bytes(versions: Option<&Vec<Version>>, time: u64) -> Option<&Arc<Page>> {
 }
 
 impl Pages {
-    /// Bytes of memory that it takes.
+    /// Size in memory in bytes.
     pub fn size(&self) -> u64 {
         (self.kept * PAGE) as u64
     }
 
-    /// Keeps what RAM holds at `time`. `next` is the time of the first snapshot after it.
+    /// Stores the content of RAM at `time`. `next` is the time of the first snapshot after it.
     pub fn keep(&mut self, ram: &Ram, time: u64, next: Option<u64>) {
         each_page(ram, &BTreeSet::new(), |number, now| {
             let old = self.versions.get(&number);
@@ -70,7 +70,7 @@ impl Pages {
                     bytes: new,
                 },
             );
-            // The next snapshot shared what was there before.
+            // The next snapshot shared the version before.
             if let Some(next) = next.filter(|&next| follows.is_none_or(|from| from > next)) {
                 let shared = Version {
                     from: next,
@@ -82,7 +82,7 @@ impl Pages {
         });
     }
 
-    /// Lets RAM hold what it held at `time`.
+    /// Restores RAM to its content at `time`.
     pub fn put_back(&self, ram: &Ram, time: u64) {
         let known = self.versions.keys().copied().collect();
         each_page(ram, &known, |number, now| {
@@ -92,7 +92,7 @@ impl Pages {
         });
     }
 
-    /// Forgets the snapshot at `time`; `next` is the time of the one after it.
+    /// Drops the snapshot at `time`; `next` is the time of the one after it.
     pub fn forget(&mut self, time: u64, next: Option<u64>) {
         let kept = &mut self.kept;
         self.versions.retain(|_, versions| {
@@ -114,8 +114,8 @@ impl Pages {
     }
 }
 
-/// Shows each page that may be other than zero, and those `also` wanted; what `look` returns is
-/// written to it.
+/// Calls `look` for each page that may be non-zero, and for those in `also`; what it returns is
+/// written to the page.
 fn each_page<'p>(
     ram: &Ram,
     also: &BTreeSet<u32>,

@@ -1,17 +1,17 @@
-//! Places in a run.
+//! Points of a run.
 
 use crate::machine::Machine;
 
-/// A place in the run of a machine, the same each time it runs.
+/// A point in the run of a machine, the same each time it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// Between two rounds of harts, at this virtual time in cycles.
     Round(u64),
     /// Before an instruction.
     Instruction {
-        /// Virtual time in cycles at which the round under way began.
+        /// Virtual time in cycles at which the current round began.
         round: u64,
-        /// The hart whose instruction it is.
+        /// The hart that is about to execute it.
         hart: usize,
         /// Its local time in cycles.
         cycles: u64,
@@ -23,7 +23,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Virtual time in cycles at which the round with this place began.
+    /// Virtual time in cycles at which the round with this point began.
     #[must_use]
     pub fn round(&self) -> u64 {
         match *self {
@@ -33,7 +33,7 @@ impl Place {
 }
 
 impl Machine {
-    /// Where the machine stands: between rounds, or where an observer stopped it.
+    /// The present point of the machine: between rounds, or where an observer stopped it.
     #[must_use]
     pub fn place(&self) -> Place {
         let round = self.clock.now;

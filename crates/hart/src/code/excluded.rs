@@ -1,4 +1,4 @@
-//! Places in RAM whose blocks are interpreted: a debugger wants to see an instruction there.
+//! Places in RAM whose blocks are not compiled, because a debugger observes an instruction there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,28 +6,28 @@ use std::sync::Arc;
 use crate::memory::address::PageIndex;
 use crate::observe::Triggers;
 
-/// Most pages for each address of a trigger: more than fetch TLBs can have at a time. What more
-/// there are was in them once.
+/// Maximum number of pages for each address of a trigger: more than fetch TLBs can have at a time.
+/// Further ones are no longer in a TLB.
 const PAGES: usize = 4096;
 
 /// Addresses of instructions, by page and offset.
 #[derive(Default)]
-pub(super) struct Spared {
+pub(super) struct Excluded {
     pages: BTreeMap<PageIndex, BTreeSet<u16>>,
-    /// Whose they are.
+    /// The triggers to which they belong.
     triggers: Option<Arc<Triggers>>,
-    /// Times that it was emptied.
+    /// Number of times that it was emptied.
     generation: u32,
 }
 
-impl Spared {
+impl Excluded {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// Forgets those of other triggers, and all if there are many: pages get other contents. The
-    /// number that it returns changes when any are forgotten; harts then add those that they have.
+    /// Drops addresses of other triggers, and all if there are many, since pages are reused. The
+    /// returned number changes when any are dropped; harts then add theirs again.
     pub fn belong_to(&mut self, triggers: Option<&Arc<Triggers>>) -> u32 {
         let other = self.triggers.as_ref().map(Arc::as_ptr) != triggers.map(Arc::as_ptr);
         let most = triggers.map_or(0, |triggers| PAGES * triggers.execute().len());
@@ -65,14 +65,14 @@ mod tests {
     fn harts_search_again_when_there_are_many() {
         let ram = Ram::new(RAM, 32 << 20).unwrap();
         let triggers = Arc::new(Triggers::new(vec![0x1004], Vec::new()));
-        let mut spared = Spared::default();
+        let mut excluded = Excluded::default();
         let page = |number: usize| ram.page_at(RAM + 4096 * number as u64);
-        let first = spared.belong_to(Some(&triggers));
-        (0..PAGES).for_each(|number| assert!(spared.insert(page(number), 4)));
-        assert_eq!(spared.belong_to(Some(&triggers)), first);
-        assert!(!spared.insert(page(0), 4), "still there");
-        spared.insert(page(PAGES), 4);
-        assert_ne!(spared.belong_to(Some(&triggers)), first);
-        assert!(spared.is_empty());
+        let first = excluded.belong_to(Some(&triggers));
+        (0..PAGES).for_each(|number| assert!(excluded.insert(page(number), 4)));
+        assert_eq!(excluded.belong_to(Some(&triggers)), first);
+        assert!(!excluded.insert(page(0), 4), "still there");
+        excluded.insert(page(PAGES), 4);
+        assert_ne!(excluded.belong_to(Some(&triggers)), first);
+        assert!(excluded.is_empty());
     }
 }
