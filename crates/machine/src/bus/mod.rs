@@ -7,6 +7,7 @@ pub(crate) mod fed_console;
 pub(crate) mod feed;
 pub mod htif;
 pub(crate) mod interrupts;
+pub(crate) mod iommu;
 pub mod map;
 pub(crate) mod peripherals;
 pub(crate) mod places;
@@ -183,8 +184,8 @@ impl Bus {
         result
     }
 
-    /// Takes changed wires and messages to the interrupt architecture, its changes to the harts other than
-    /// `origin`, which asks by itself, and its steps to the sinks.
+    /// Takes changed wires and messages to the interrupt architecture, its changes to the harts
+    /// other than `origin`, which asks by itself, and its steps to the sinks.
     pub fn propagate(&mut self, time: u64, origin: Option<usize>) {
         let before = self.meter.enter(Activity::Interrupts);
         let levels = self.wires.levels();
