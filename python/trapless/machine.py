@@ -118,6 +118,7 @@ class Machine:
         append: str | None = None,
         disks: Path | Iterable[Path] = (),
         share: Path | Iterable[Path] = (),
+        pci: str | Iterable[str] = (),
         copy: Path | Iterable[Path] = (),
         net: str | None = None,
         record: Path | None = None,
@@ -141,9 +142,10 @@ class Machine:
 
         `disks`: images, raw or qcow2. What the guest writes stays in memory; with "disk.img,rw" it
         goes to the file, and "disk.img,ro" cannot be written. `share`: folders for the guest by
-        virtio-fs, "folder,ro,tag=NAME" as for `--share`. `copy`: files and folders for its initial
-        RAM file system, "file:/path/in/the/guest". `net`: "peer" (the default), "none", or "user"
-        with `hostfwd`, as for `--net`: the network of this computer. `record`: a file for all that
+        virtio-fs, "folder,ro,tag=NAME" as for `--share`. `pci`: PCI devices, as for `--pci`.
+        `copy`: files and folders for its initial RAM file system, "file:/path/in/the/guest". `net`:
+        "peer" (the default), "none", or "user" with `hostfwd`, as for `--net`: the network of this
+        computer. `record`: a file for all that
         comes from outside; `replay` repeats the run of one, made with the same other arguments.
         """
         fields = given.fields(
@@ -157,6 +159,7 @@ class Machine:
             append=append,
             disks=disks,
             share=share,
+            pci=pci,
             copy=copy,
             net=net,
             record=record,

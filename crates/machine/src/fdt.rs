@@ -18,6 +18,8 @@ const CPU_INTC: u32 = 1;
 const CPU: u32 = 0x100;
 /// Phandle of the test finisher.
 const FINISHER: u32 = 0x200;
+/// Phandle of the IOMMU.
+const IOMMU: u32 = 0x201;
 
 /// Builds the device tree, with a PCI host if that is somewhere.
 ///
@@ -68,8 +70,20 @@ pub fn build(
             first_irq: map::PCI_IRQ,
             trigger_cells: description.trigger_cells,
             msi_parent: description.msi_parent,
+            iommu: config.iommu.then_some(IOMMU),
         };
         trapless_pci::fdt::node(&mut fdt, windows, &links)?;
+        if config.iommu {
+            let links = trapless_iommu::fdt::Links {
+                base: map::IOMMU,
+                phandle: IOMMU,
+                interrupt_parent: EXTERNAL_PHANDLE,
+                first_irq: map::IOMMU_IRQ,
+                trigger_cells: description.trigger_cells,
+                msi_parent: description.msi_parent,
+            };
+            trapless_iommu::fdt::node(&mut fdt, &links)?;
+        }
     }
     fdt.end_node(soc)?;
 

@@ -17,6 +17,8 @@ pub struct Links<'a> {
     /// Phandle of the controller that messages go to; `None`: there is none, functions interrupt by
     /// wires.
     pub msi_parent: Option<u32>,
+    /// Phandle of the IOMMU before all functions, if there is one.
+    pub iommu: Option<u32>,
 }
 
 /// Codes of address spaces in `ranges` (Open Firmware's PCI binding).
@@ -66,6 +68,10 @@ pub fn node(fdt: &mut FdtWriter, windows: &Windows, links: &Links<'_>) -> Result
     fdt.property_array_u32("interrupt-map", &map)?;
     if let Some(parent) = links.msi_parent {
         fdt.property_u32("msi-parent", parent)?;
+    }
+    if let Some(iommu) = links.iommu {
+        // All routing IDs, as they are.
+        fdt.property_array_u32("iommu-map", &[0, iommu, 0, 0x1_0000])?;
     }
     fdt.end_node(node)
 }

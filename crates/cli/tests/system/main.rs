@@ -24,6 +24,7 @@
 //! | [`restore`] | saved and restored guests lose no interrupt |
 //! | [`checkpoint`] | a run goes on out of a file as if it had never stopped |
 //! | [`data`] | files come into guests and out of them |
+//! | [`pci`] | stock drivers use PCI devices |
 //! | [`own`] | a user's workload runs, with files of its own |
 //! | [`disk`] | Debian's kernel starts the system on a user's disk |
 //! | [`gdb`] | functions of kernels have names in gdb |
@@ -53,6 +54,7 @@ mod lifecycle;
 mod log;
 mod micro;
 mod own;
+mod pci;
 mod restore;
 mod runs;
 mod seeds;

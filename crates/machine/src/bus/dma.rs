@@ -8,6 +8,9 @@ use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::{DeviceId, Dma, GuestRam};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
 
+/// Who the IOMMU itself is where messages name a device: no function has such a routing ID.
+pub(crate) const IOMMU: DeviceId = DeviceId(0xff_ffff);
+
 /// A word that a device wrote outside RAM.
 #[derive(Clone, Copy)]
 pub(crate) struct Message {
@@ -29,7 +32,7 @@ struct Waiting {
 }
 
 impl Messages {
-    fn push(&self, message: Message) {
+    pub fn push(&self, message: Message) {
         self.lock().push(message);
         self.0.any.store(true, Relaxed);
     }
@@ -73,7 +76,7 @@ impl Dma for Direct {
 }
 
 /// Writes a word to a physical address for a device.
-fn post(ram: &GuestRam, messages: &Messages, device: DeviceId, addr: u64, data: u32) {
+pub(crate) fn post(ram: &GuestRam, messages: &Messages, device: DeviceId, addr: u64, data: u32) {
     if GuestMemoryBackend::address_in_range(ram, GuestAddress(addr)) {
         // It is aligned, so that all of it is in RAM.
         let _ = ram.write_slice(&data.to_le_bytes(), GuestAddress(addr));

@@ -24,6 +24,10 @@ pub const VIRTIO_SLOTS: usize = 8;
 pub const VIRTIO_IRQ: u32 = 1;
 /// Interrupt of the first wire of PCI devices (INTA of device 0), the others follow.
 pub const PCI_IRQ: u32 = 32;
+/// Registers of the IOMMU.
+pub const IOMMU: u64 = 0x301_0000;
+/// Interrupt of its first wire, the others follow.
+pub const IOMMU_IRQ: u32 = 36;
 /// Whether an interrupt is one of PCI devices.
 pub const fn is_pci(irq: u32) -> bool {
     matches!(irq.checked_sub(PCI_IRQ), Some(0..4))

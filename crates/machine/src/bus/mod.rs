@@ -7,6 +7,7 @@ pub(crate) mod fed_console;
 pub(crate) mod feed;
 pub mod htif;
 pub(crate) mod interrupts;
+pub(crate) mod iommu;
 pub mod map;
 pub(crate) mod peripherals;
 pub(crate) mod places;

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trapless_devices::state::{Persist, StateError, StateReader, StateWriter};
 use trapless_devices::virtio::{EmptySlot, VirtioDevice};
 use trapless_devices::{
-    Clock, DeviceEvents, GoldfishRtc, GuestRam, MmioDevice, PowerLatch, Syscon, Uart,
+    Clock, DeviceEvents, Dma, GoldfishRtc, GuestRam, MmioDevice, PowerLatch, Syscon, Uart,
 };
 use trapless_pci::{Host, MAX_DEVICES, PINS, Windows};
 
 use crate::bus::address_map::{Device, Slot};
 use crate::bus::dma::{Direct, Messages};
+use crate::bus::iommu::SharedIommu;
 use crate::bus::map;
 use crate::bus::places::{Date, Mmio, Pci, Places, Socket};
 use crate::bus::wires::{VirtualClock, Wire, Wires};
@@ -183,13 +184,18 @@ impl Peripherals {
             slots.push(Slot::new(base, map::DEVICE_LEN, device));
         }
         if let Some(windows) = windows {
-            let mut host = Host::new(trapless_pci::Parts {
-                windows: windows.clone(),
-                ram: (*ram).clone(),
-                dma: Arc::new(Direct {
+            let iommu = config.iommu.then(|| SharedIommu::new(wiring));
+            let dma: Arc<dyn Dma> = match &iommu {
+                Some(iommu) => Arc::new(iommu.dma(wiring)),
+                None => Arc::new(Direct {
                     ram: (*ram).clone(),
                     messages: wiring.messages.clone(),
                 }),
+            };
+            let mut host = Host::new(trapless_pci::Parts {
+                windows: windows.clone(),
+                ram: (*ram).clone(),
+                dma,
                 pins: std::array::from_fn::<_, PINS, _>(|pin| {
                     Wire::line(wires, map::PCI_IRQ + pin as u32)
                 }),
@@ -198,6 +204,10 @@ impl Peripherals {
                 host.plug(|attachment| plug(attachment, wiring.socket(events)));
             }
             slots.push(Slot::at_windows(windows.all().into(), Box::new(host)));
+            if let Some(iommu) = iommu {
+                let len = trapless_iommu::LEN;
+                slots.push(Slot::new(map::IOMMU, len, Box::new(iommu)));
+            }
         }
         slots
     }

@@ -98,6 +98,9 @@ pub struct MachineConfig {
     pub quantum: u64,
     /// Whether supervisor software interrupts have an SSWI.
     pub sswi: bool,
+    /// Whether there is an IOMMU before PCI devices.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub iommu: bool,
     /// Seed of everything random the guest can see (`rng-seed`, virtio-rng).
     pub seed: u64,
     /// Wall-clock time at power-on in seconds since 1970, as the RTC shows it.
@@ -150,6 +153,7 @@ impl MachineConfig {
             cost,
             quantum: 1000,
             sswi: false,
+            iommu: false,
             seed: 0,
             epoch: EPOCH,
             engine: Engine::default(),
@@ -194,16 +198,26 @@ impl MachineConfig {
         Ok(())
     }
 
-    /// Changes what belongs to one preset only: `aia.guests` (guest interrupt files of each hart, 0
-    /// to 63), or `aia.delivery` (`msi`, or `direct` for an APLIC without IMSICs).
+    /// Changes a setting: `iommu` (`on` or `off`: an IOMMU before PCI devices), or what belongs to
+    /// one preset only, `aia.guests` (guest interrupt files of each hart, 0 to 63) and
+    /// `aia.delivery` (`msi`, or `direct` for an APLIC without IMSICs).
     ///
     /// # Errors
     /// If there is no such setting or value; the message lists them.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let fail = |text: String| Err(Error::Invalid(text));
+        if name == "iommu" {
+            // Settings are numbers as well as words, and these words are numbers.
+            self.iommu = match value {
+                "on" | "1" => true,
+                "off" | "0" => false,
+                _ => return fail(format!("iommu is on or off, not {value}")),
+            };
+            return Ok(());
+        }
         let Interrupts::Aia { guests } = &mut self.interrupts else {
             return fail(format!(
-                "the machine {} has no setting {name}; aia.guests and aia.delivery belong to the machine aia",
+                "the machine {} has no setting {name} but iommu; aia.guests and aia.delivery belong to the machine aia",
                 self.machine
             ));
         };
@@ -219,7 +233,7 @@ impl MachineConfig {
             }
             _ => {
                 return fail(format!(
-                    "there is no setting {name}; use aia.guests or aia.delivery"
+                    "there is no setting {name}; use iommu, aia.guests or aia.delivery"
                 ));
             }
         }

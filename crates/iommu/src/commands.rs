@@ -1,0 +1,121 @@
+//! Commands (section "Command-Queue").
+
+use crate::Iommu;
+use crate::cache::Scope;
+use crate::context::Mode;
+use crate::interrupts::Source;
+use crate::registers::FCTL_WSI;
+
+/// Bytes of a command.
+const LEN: u64 = 16;
+
+/// A command that is none.
+struct Illegal;
+
+/// Bits `high..=low` of a word.
+const fn bits(word: u64, low: u32, high: u32) -> u64 {
+    word >> low & (u64::MAX >> (63 - (high - low)))
+}
+
+/// Refuses reserved bits.
+fn reserved(bits: u64) -> Result<(), Illegal> {
+    if bits == 0 { Ok(()) } else { Err(Illegal) }
+}
+
+impl Iommu {
+    /// Carries out what waits in the command queue.
+    pub(crate) fn carry_out(&mut self) {
+        while self.state.commands.accepts() && !self.state.commands.is_empty() {
+            let place = self.state.commands.head_address(LEN);
+            let Some(command) = self.load_words::<2>(place) else {
+                self.state.commands.set_memory_fault();
+                return self.raise(Source::Commands);
+            };
+            if self.command(command).is_err() {
+                self.state.commands.set_illegal();
+                return self.raise(Source::Commands);
+            }
+            self.state.commands.advance_head();
+        }
+    }
+
+    fn command(&mut self, [first, second]: [u64; 2]) -> Result<(), Illegal> {
+        match (bits(first, 0, 6), bits(first, 7, 9)) {
+            (1, 0) => self.invalidate_first(first, second),
+            (1, 1) => self.invalidate_second(first, second),
+            (2, 0) => self.fence(first, second),
+            (3, 0) => {
+                reserved(bits(first, 10, 32) | bits(first, 34, 39) | second)?;
+                let device = self.named_device(first)?;
+                self.state.cache.forget_device(device);
+                Ok(())
+            }
+            (3, 1) => {
+                reserved(bits(first, 10, 11) | bits(first, 32, 32) | bits(first, 34, 39) | second)?;
+                let device = self.named_device(first)?.ok_or(Illegal)?;
+                let process = bits(first, 12, 31) as u32;
+                self.state.cache.forget_process(device, process);
+                Ok(())
+            }
+            _ => Err(Illegal),
+        }
+    }
+
+    /// The device that a directory command names.
+    fn named_device(&self, first: u64) -> Result<Option<u32>, Illegal> {
+        let device = bits(first, 40, 63) as u32;
+        let wide = Mode::of(self.state.ddtp).is_too_wide(device);
+        match bits(first, 33, 33) {
+            0 => Ok(None),
+            _ if wide => Err(Illegal),
+            _ => Ok(Some(device)),
+        }
+    }
+
+    /// Which entries a page-table command is about.
+    fn scope(first: u64, second: u64) -> Result<Scope, Illegal> {
+        reserved(bits(first, 11, 11) | bits(first, 34, 43) | bits(first, 60, 63))?;
+        reserved(bits(second, 0, 9) | bits(second, 62, 63))?;
+        let given = |bit| bits(first, bit, bit) != 0;
+        Ok(Scope {
+            address: given(10).then_some(bits(second, 10, 61) << 12),
+            process: given(32).then_some(bits(first, 12, 31) as u32),
+            guest: given(33).then_some(bits(first, 44, 59) as u16),
+        })
+    }
+
+    /// `IOTINVAL.VMA`.
+    fn invalidate_first(&mut self, first: u64, second: u64) -> Result<(), Illegal> {
+        let scope = Self::scope(first, second)?;
+        self.state.cache.forget_first(&scope);
+        Ok(())
+    }
+
+    /// `IOTINVAL.GVMA`.
+    fn invalidate_second(&mut self, first: u64, second: u64) -> Result<(), Illegal> {
+        let scope = Self::scope(first, second)?;
+        if scope.process.is_some() {
+            return Err(Illegal);
+        }
+        self.state.cache.forget_second(&scope);
+        Ok(())
+    }
+
+    /// `IOFENCE.C`. Accesses of devices are complete when they have been made, so nothing has to be
+    /// waited for.
+    fn fence(&mut self, first: u64, second: u64) -> Result<(), Illegal> {
+        reserved(bits(first, 14, 31) | bits(second, 62, 63))?;
+        let wire = bits(first, 11, 11) != 0;
+        if wire && self.state.fctl & FCTL_WSI == 0 {
+            return Err(Illegal);
+        }
+        if bits(first, 10, 10) != 0 {
+            self.write_word(second << 2, (first >> 32) as u32);
+        }
+        if wire {
+            self.state.commands.set_fence();
+            self.raise(Source::Commands);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Faults: causes, and records for the fault queue (section "Fault/Event-Queue").
+
+use crate::Iommu;
+use crate::interrupts::Source;
+use crate::translate::{Access, Request};
+
+/// Causes that no access type decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Page fault of the first stage.
+    Page,
+    /// Page fault of the second stage at a guest physical address; `implicit`: while a table was
+    /// read.
+    Guest {
+        gpa: u64,
+        implicit: bool,
+    },
+    /// Access fault.
+    Access,
+    AllDisallowed,
+    DdtLoad,
+    DdtInvalid,
+    DdtMisconfigured,
+    TypeDisallowed,
+    MsiLoad,
+    MsiInvalid,
+    MsiMisconfigured,
+    MrifAccess,
+    PdtLoad,
+    PdtInvalid,
+    PdtMisconfigured,
+}
+
+impl Cause {
+    /// Its code for an access.
+    pub fn code(self, access: Access) -> u16 {
+        let by_access = |read, write, execute| match access {
+            Access::Read => read,
+            Access::Write => write,
+            Access::Execute => execute,
+        };
+        match self {
+            Self::Page => by_access(13, 15, 12),
+            Self::Guest { .. } => by_access(21, 23, 20),
+            Self::Access => by_access(5, 7, 1),
+            Self::AllDisallowed => 256,
+            Self::DdtLoad => 257,
+            Self::DdtInvalid => 258,
+            Self::DdtMisconfigured => 259,
+            Self::TypeDisallowed => 260,
+            Self::MsiLoad => 261,
+            Self::MsiInvalid => 262,
+            Self::MsiMisconfigured => 263,
+            Self::MrifAccess => 264,
+            Self::PdtLoad => 265,
+            Self::PdtInvalid => 266,
+            Self::PdtMisconfigured => 267,
+        }
+    }
+
+    /// Whether it is reported although `DC.tc.DTF` is set.
+    fn despite_dtf(self) -> bool {
+        matches!(
+            self,
+            Self::AllDisallowed | Self::DdtLoad | Self::DdtInvalid | Self::DdtMisconfigured
+        )
+    }
+}
+
+/// Why an access is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub cause: Cause,
+    /// `DC.tc.DTF` of the device, if its context was found.
+    pub quiet: bool,
+}
+
+impl From<Cause> for Fault {
+    fn from(cause: Cause) -> Self {
+        Self {
+            cause,
+            quiet: false,
+        }
+    }
+}
+
+impl Iommu {
+    /// Reports that `request` was refused.
+    pub(crate) fn report(&mut self, request: &Request, fault: Fault) {
+        if fault.quiet && !fault.cause.despite_dtf() {
+            return;
+        }
+        // Untranslated transactions.
+        let kind: u64 = match request.access {
+            Access::Execute => 1,
+            Access::Read => 2,
+            Access::Write => 3,
+        };
+        let code = u64::from(fault.cause.code(request.access));
+        let process = request.process.map_or(0, |process| {
+            u64::from(process) << 12 | 1 << 32 | u64::from(request.privileged) << 33
+        });
+        let device = u64::from(request.device.0 & 0xff_ffff) << 40;
+        let more = match fault.cause {
+            Cause::Guest { gpa, implicit } => gpa & !3 | u64::from(implicit),
+            _ => 0,
+        };
+        let record = [
+            code | process | kind << 34 | device,
+            0,
+            request.address,
+            more,
+        ];
+        let bytes: Vec<u8> = record.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let queue = &mut self.state.faults;
+        if !queue.accepts() {
+            return;
+        }
+        if queue.is_full() {
+            queue.set_overflow();
+        } else {
+            let place = queue.tail_address(32);
+            match self.store(place, &bytes) {
+                Some(()) => self.state.faults.advance_tail(),
+                None => self.state.faults.set_memory_fault(),
+            }
+        }
+        self.raise(Source::Faults);
+    }
+}

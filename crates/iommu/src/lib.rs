@@ -1,0 +1,164 @@
+//! The RISC-V IOMMU (RISC-V IOMMU Architecture Specification 1.0): tells for each access of a
+//! device which physical address it means, if the device may make it at all.
+//!
+//! ```text
+//!   hart: registers --> Iommu <-- translate, message: accesses and messages of devices
+//!                        |   \
+//!         queues in memory    caches --> DDT, PDT, page tables, MSI tables in memory
+//! ```
+//!
+//! | file | subject |
+//! |---|---|
+//! | `registers` | offsets and fields of registers |
+//! | `mmio` | loads and stores of harts |
+//! | `interrupts` | interrupts of the IOMMU, by wire or message |
+//! | `queue` | queues in memory |
+//! | `commands` | what the command queue may ask for |
+//! | `context` | device and process contexts |
+//! | `walk` | page tables of both stages |
+//! | `translate` | from a device's address to a physical one |
+//! | `message` | messages to interrupt files, and memory-resident interrupt files |
+//! | `cache` | what is remembered of tables until it is invalidated |
+//! | `fault` | causes, and records for the fault queue |
+//! | `fdt` | device tree node |
+//!
+//! What it has (register `capabilities`): all modes of both stages but Sv32, one to three levels of
+//! the device directory, process directories, MSI tables with entries of both kinds, updates of A
+//! and D bits, interrupts by wire or message, and the debug interface. It has no ATS (page requests
+//! with it), no performance counters, and is little-endian.
+//!
+//! Choices where the specification leaves one: entries of caches stay until a command names them or
+//! their room is needed, so that software that forgets a command is found out; tables are not
+//! walked through memory outside RAM; queues have 2^16 entries at most; commands are carried out at
+//! once when the tail is written, and nothing takes virtual time.
+
+mod cache;
+mod commands;
+mod context;
+mod fault;
+pub mod fdt;
+mod interrupts;
+mod message;
+mod mmio;
+mod queue;
+mod registers;
+mod translate;
+mod walk;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use trapless_devices::{GuestRam, IrqLine, StateError, StateReader, StateWriter};
+use vm_memory::{Bytes, GuestAddress};
+
+use cache::Cache;
+use interrupts::Interrupts;
+use queue::Queue;
+
+pub use message::Arrived;
+pub use registers::LEN;
+pub use translate::{Access, Request, Target, Translated};
+
+/// Interrupt wires.
+pub const WIRES: usize = 4;
+/// Most bytes of a saved state.
+const MAX_STATE: usize = 1 << 22;
+
+/// A word that the IOMMU itself writes: a message that one of its interrupts, a fence or a notice
+/// is.
+pub type Post = Box<dyn FnMut(u64, u32) + Send>;
+
+/// See the [module](self).
+pub struct Iommu {
+    ram: Arc<GuestRam>,
+    wires: [Box<dyn IrqLine>; WIRES],
+    post: Post,
+    state: State,
+}
+
+/// All that software makes of it.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct State {
+    fctl: u32,
+    ddtp: u64,
+    commands: Queue,
+    faults: Queue,
+    /// Debug interface.
+    request_address: u64,
+    request_control: u64,
+    response: u64,
+    interrupts: Interrupts,
+    cache: Cache,
+}
+
+impl Iommu {
+    /// An IOMMU after reset: devices see physical addresses, so that software which does not know
+    /// of it can use them. Its own words outside RAM go to `post`.
+    #[must_use]
+    pub fn new(ram: Arc<GuestRam>, wires: [Box<dyn IrqLine>; WIRES], post: Post) -> Self {
+        Self {
+            ram,
+            wires,
+            post,
+            state: State {
+                ddtp: registers::ddtp::BARE,
+                ..State::default()
+            },
+        }
+    }
+
+    fn load<const N: usize>(&self, address: u64) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        let read = self.ram.read_slice(&mut bytes, GuestAddress(address));
+        read.ok().map(|()| bytes)
+    }
+
+    fn load_u64(&self, address: u64) -> Option<u64> {
+        self.load(address).map(u64::from_le_bytes)
+    }
+
+    fn load_words<const N: usize>(&self, address: u64) -> Option<[u64; N]> {
+        let mut words = [0; N];
+        for (at, word) in words.iter_mut().enumerate() {
+            *word = self.load_u64(address.checked_add(8 * at as u64)?)?;
+        }
+        Some(words)
+    }
+
+    fn store(&self, address: u64, bytes: &[u8]) -> Option<()> {
+        self.ram.write_slice(bytes, GuestAddress(address)).ok()
+    }
+
+    /// Writes a word: to RAM, or as a message.
+    fn write_word(&mut self, address: u64, data: u32) {
+        if self.store(address, &data.to_le_bytes()).is_none() {
+            (self.post)(address, data);
+        }
+    }
+
+    /// Appends all state.
+    ///
+    /// # Panics
+    /// Never: a vector takes everything.
+    pub fn save(&self, to: &mut StateWriter) {
+        to.bytes(&postcard::to_stdvec(&self.state).expect("a vector takes everything"));
+    }
+
+    /// Takes over what [`save`](Self::save) wrote.
+    ///
+    /// # Errors
+    /// [`StateError`] if it is not from an IOMMU.
+    pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let state: State = postcard::from_bytes(from.bytes(MAX_STATE)?)
+            .map_err(|_| StateError("cannot be decoded"))?;
+        if !state.commands.is_sound() || !state.faults.is_sound() || !state.cache.is_sound() {
+            return Err(StateError("has an impossible queue or cache"));
+        }
+        self.state = state;
+        self.drive();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Page tables of both stages (Privileged Architecture, sections on Sv39 to Sv57 and their x4
+//! variants).
+
+use crate::Iommu;
+use crate::fault::Cause;
+use crate::registers::PPN;
+use crate::translate::Access;
+
+/// Bits of a page table entry.
+mod pte {
+    pub const V: u64 = 1;
+    pub const R: u64 = 1 << 1;
+    pub const W: u64 = 1 << 2;
+    pub const X: u64 = 1 << 3;
+    pub const U: u64 = 1 << 4;
+    pub const G: u64 = 1 << 5;
+    pub const A: u64 = 1 << 6;
+    pub const D: u64 = 1 << 7;
+    /// Neither Svnapot nor Svpbmt, and reserved ones.
+    pub const RESERVED: u64 = 0x3ff << 54;
+}
+
+/// A scheme of a stage, by its number of levels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scheme {
+    levels: u8,
+}
+
+impl Scheme {
+    /// That of a mode field; `None`: Bare.
+    pub fn of(mode: u64) -> Option<Self> {
+        let levels = match mode {
+            8 => 3,
+            9 => 4,
+            10 => 5,
+            _ => return None,
+        };
+        Some(Self { levels })
+    }
+
+    /// Bits of an address that are translated or page offset.
+    fn bits(self) -> u32 {
+        12 + 9 * u32::from(self.levels)
+    }
+}
+
+/// A second stage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Guest {
+    pub scheme: Scheme,
+    pub root: u64,
+    /// GSCID.
+    pub id: u16,
+    /// A and D bits are updated.
+    pub update: bool,
+}
+
+/// A first stage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct First {
+    pub scheme: Scheme,
+    /// Where the root table is; for a guest, its guest physical address.
+    pub root: u64,
+    pub update: bool,
+    pub privileged: bool,
+    /// Privileged accesses reach pages of users.
+    pub sees_users: bool,
+}
+
+/// What a leaf says of a page of 4 KiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leaf {
+    /// Address of the page.
+    pub page: u64,
+    pub level: u8,
+    pub read: bool,
+    /// Only if D is set: the first store has to set it.
+    pub write: bool,
+    pub execute: bool,
+    pub global: bool,
+}
+
+/// Steps of a walk that both stages have.
+enum Step {
+    /// Address of the next table.
+    Table(u64),
+    Leaf,
+}
+
+/// What an entry is; `None`: a page fault.
+fn step(entry: u64, level: u8) -> Option<Step> {
+    let rwx = entry & (pte::R | pte::W | pte::X);
+    let valid = entry & pte::V != 0 && entry & pte::RESERVED == 0;
+    if !valid || rwx & (pte::R | pte::W) == pte::W {
+        return None;
+    }
+    if rwx == 0 {
+        let plain = entry & (pte::A | pte::D | pte::U) == 0 && level > 0;
+        return plain.then(|| Step::Table((entry >> 10 & PPN) << 12));
+    }
+    let aligned = (entry >> 10) & ((1 << (9 * u32::from(level))) - 1) == 0;
+    aligned.then_some(Step::Leaf)
+}
+
+/// What a leaf entry says of the page of `address`.
+fn leaf(entry: u64, level: u8, address: u64) -> Leaf {
+    let inside = address & ((1 << (12 + 9 * u32::from(level))) - 1) & !0xfff;
+    let dirty = entry & pte::D != 0;
+    Leaf {
+        page: (entry >> 10 & PPN) << 12 | inside,
+        level,
+        read: entry & pte::R != 0,
+        write: entry & pte::W != 0 && dirty,
+        execute: entry & pte::X != 0,
+        global: entry & pte::G != 0,
+    }
+}
+
+fn allowed(entry: u64, access: Access) -> bool {
+    let needed = match access {
+        Access::Read => pte::R,
+        Access::Write => pte::W,
+        Access::Execute => pte::X,
+    };
+    entry & needed != 0
+}
+
+/// A and D bits that an access needs and the entry has not.
+fn missing(entry: u64, access: Access) -> u64 {
+    let needed = match access {
+        Access::Write => pte::A | pte::D,
+        Access::Read | Access::Execute => pte::A,
+    };
+    needed & !entry
+}
+
+impl Iommu {
+    /// Where a table entry at `address` of an address space is: for a guest through the second
+    /// stage, as an implicit access.
+    pub(crate) fn implicit(
+        &mut self,
+        guest: Option<&Guest>,
+        address: u64,
+        write: bool,
+    ) -> Result<u64, Cause> {
+        let Some(guest) = guest else {
+            return Ok(address);
+        };
+        let kind = if write { Access::Write } else { Access::Read };
+        let found = self.walk_second(guest, address, kind);
+        let leaf = found.map_err(|cause| match cause {
+            // Reported with the type of the access that needs the table.
+            Cause::Guest { gpa, .. } => Cause::Guest {
+                gpa: gpa | u64::from(write) << 1,
+                implicit: true,
+            },
+            other => other,
+        })?;
+        Ok(leaf.page | address & 0xfff)
+    }
+
+    /// The second stage.
+    pub(crate) fn walk_second(
+        &mut self,
+        guest: &Guest,
+        gpa: u64,
+        access: Access,
+    ) -> Result<Leaf, Cause> {
+        let fault = Cause::Guest {
+            gpa,
+            implicit: false,
+        };
+        let bits = guest.scheme.bits() + 2;
+        if gpa >> bits != 0 {
+            return Err(fault);
+        }
+        let mut table = guest.root;
+        for level in (0..guest.scheme.levels).rev() {
+            let shift = 12 + 9 * u32::from(level);
+            // The root has four times as many entries.
+            let root = level + 1 == guest.scheme.levels;
+            let index = gpa >> shift & if root { 0x7ff } else { 0x1ff };
+            let place = table + index * 8;
+            let entry = self.load_u64(place).ok_or(Cause::Access)?;
+            match step(entry, level).ok_or(fault)? {
+                Step::Table(next) => table = next,
+                Step::Leaf => {
+                    if entry & pte::U == 0 || !allowed(entry, access) {
+                        return Err(fault);
+                    }
+                    let bits = missing(entry, access);
+                    if bits != 0 && !guest.update {
+                        return Err(fault);
+                    }
+                    let entry = self.update(place, entry, bits)?;
+                    return Ok(leaf(entry, level, gpa));
+                }
+            }
+        }
+        Err(fault)
+    }
+
+    /// The first stage.
+    pub(crate) fn walk_first(
+        &mut self,
+        first: &First,
+        guest: Option<&Guest>,
+        address: u64,
+        access: Access,
+    ) -> Result<Leaf, Cause> {
+        let unused = 64 - first.scheme.bits();
+        if ((address << unused) as i64 >> unused) as u64 != address {
+            return Err(Cause::Page);
+        }
+        let mut table = first.root;
+        for level in (0..first.scheme.levels).rev() {
+            let shift = 12 + 9 * u32::from(level);
+            let at = table + (address >> shift & 0x1ff) * 8;
+            let place = self.implicit(guest, at, false)?;
+            let entry = self.load_u64(place).ok_or(Cause::Access)?;
+            match step(entry, level).ok_or(Cause::Page)? {
+                Step::Table(next) => table = next,
+                Step::Leaf => {
+                    let user = entry & pte::U != 0;
+                    let reachable = match first.privileged {
+                        true => !user || first.sees_users && access != Access::Execute,
+                        false => user,
+                    };
+                    if !reachable || !allowed(entry, access) {
+                        return Err(Cause::Page);
+                    }
+                    let bits = missing(entry, access);
+                    if bits == 0 {
+                        return Ok(leaf(entry, level, address));
+                    }
+                    if !first.update {
+                        return Err(Cause::Page);
+                    }
+                    let place = self.implicit(guest, at, true)?;
+                    let entry = self.update(place, entry, bits)?;
+                    return Ok(leaf(entry, level, address));
+                }
+            }
+        }
+        Err(Cause::Page)
+    }
+
+    /// Sets bits of an entry. Nobody else writes memory meanwhile.
+    fn update(&mut self, place: u64, entry: u64, bits: u64) -> Result<u64, Cause> {
+        if bits != 0 {
+            let new = (entry | bits).to_le_bytes();
+            self.store(place, &new).ok_or(Cause::Access)?;
+        }
+        Ok(entry | bits)
+    }
+}
