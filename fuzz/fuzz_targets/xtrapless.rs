@@ -172,7 +172,7 @@ impl World {
             let differs = lines.level != self.levels[hart] || lines.pulse | lines.arrived != 0;
             assert!(
                 !differs || changed >> hart & 1 != 0,
-                "a change nobody hears of"
+                "a change that the effects lack"
             );
             assert_eq!(
                 lines.arrived & !lines.level,

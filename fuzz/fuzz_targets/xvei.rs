@@ -242,7 +242,7 @@ impl World {
         }
         for (hart, queued) in self.queued.into_iter().enumerate() {
             let raised = self.intc.lines(hart, 0).level >> limits::VEI_IRQ & 1 != 0;
-            assert!(raised || queued == 0, "an event that nobody is told of");
+            assert!(raised || queued == 0, "an event without a notification");
         }
     }
 

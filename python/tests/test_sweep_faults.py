@@ -49,7 +49,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(bench, undisturbed):  #
         os.killpg(process.pid, signal.SIGINT)
         said = "".join(process.communicate(timeout=30))
         assert process.returncode == 130, said
-        assert "the same command goes on from there" in said and "Traceback" not in said
+        assert "the same command continues from there" in said and "Traceback" not in said
         assert gone(below), "processes are left"
         assert not list(bench.store.glob("*/.new-*"))
     bench.sweep(file)
@@ -96,7 +96,7 @@ def test_a_cluster_of_two_nodes_and_a_killed_scheduler(  # noqa: F811
     said = "".join(process.communicate(timeout=60))
     assert process.returncode == 1, said
     assert "the Dask scheduler is gone" in said and "Traceback" not in said
-    assert "of 12 runs are kept; the same command goes on from there" in said
+    assert "of 12 runs are kept; the same command continues from there" in said
     cluster.scheduler()
     cluster.worker("three")
     cluster.worker("four")
@@ -176,8 +176,8 @@ def test_a_disk_that_fills_up_stops_the_sweep_and_it_goes_on(bench, tmp_path, un
         pytest.skip("this user cannot mount a small file system")
     try:
         said = bench.sweep(bench.file(TEXT), store=small / "store", status=1)
-        assert "is full; nothing half-written is left" in said
-        assert "runs are kept; the same command goes on from there" in said
+        assert "is full; no incomplete file is left" in said
+        assert "runs are kept; the same command continues from there" in said
         whole = list((small / "store").glob("*/*"))
         assert 0 < len(whole) < RUNS and all(p.suffix == ".result" for p in whole)
         subprocess.run(["mount", "-o", "remount,size=4m", str(small)], check=True)

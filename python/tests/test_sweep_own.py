@@ -150,13 +150,13 @@ def test_what_cannot_travel_is_refused_in_planning(bench, here):  # noqa: F811
     assert refused(MINE.replace("build/server", "build/sevrer")).endswith("no build/sevrer")
     os.mkfifo("pipe")
     said = refused(MINE.replace("build/server", "pipe"))
-    assert f"a sweep cannot take along {here}/pipe: it is neither a file nor a folder" in said
+    assert f"a sweep cannot copy {here}/pipe: it is neither a file nor a folder" in said
     os.symlink("../shared/below", "link")
     (here.parent / "shared/below").mkdir()
     (here / "mine.conf").write_text("another\n")
     said = refused(MINE.replace("../shared/mine.conf", "link/../mine.conf")
                    .replace('"data"', '"mine.conf"'))
-    assert f"take along {here}/mine.conf: it would be two different files" in said
+    assert f"copy {here}/mine.conf: it would be two different files" in said
 
 
 def test_a_wrong_file_is_told_by_the_program(bench, here):  # noqa: F811

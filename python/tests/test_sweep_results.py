@@ -214,7 +214,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SweepError, match="is full; nothing half-written is left"):
+    with pytest.raises(SweepError, match="is full; no incomplete file is left"):
         place.put("ab1", store.pack({"key": "ab1", "n": 2}))
     monkeypatch.undo()
     assert place.get("ab1")["n"] == 1

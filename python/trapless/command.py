@@ -1,4 +1,4 @@
-"""Runs by a command of one's own, with machines that this package was not built with."""
+"""Runs by a separate command, with machines that this package was not built with."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 # Exit statuses of the command; others are mistakes (`trapless --help`).
 _FAILED, _INTERRUPTED = 1, 130
-# How the line begins that says what went wrong.
+# Beginning of the line with the error.
 _WRONG = "trapless: "
 
 
 class Command:
-    """A program that is `trapless` with more machines, as docs/own-machines.md builds one."""
+    """A command like `trapless` with additional machines: see docs/own-machines.md."""
 
     def __init__(self, program: Path, project: Path | None) -> None:
-        # With a folder, or the system would look for it in PATH alone.
+        # With a folder: a bare name would be searched for in PATH only.
         self._program = os.path.join(os.curdir, os.fspath(program))
         self._project = project
 
@@ -77,7 +77,7 @@ class Command:
         request: Mapping[str, Any],
         progress: Callable[[str], object] | None,
     ) -> None:
-        """Lets the command do something. What it says while it works goes to `progress`."""
+        """Sends a request to the command. Lines of its standard error go to `progress`."""
         project = [] if self._project is None else [f"--project={os.fspath(self._project)}"]
         try:
             process = subprocess.Popen(
@@ -93,36 +93,36 @@ class Command:
                 f"cannot start program={self._program}: {error.strerror}; name a command that "
                 "takes the options of trapless (docs/own-machines.md)"
             ) from None
-        said: list[str] = []
+        lines: list[str] = []
         with process:
             try:
                 assert process.stdin is not None and process.stderr is not None
                 with contextlib.suppress(BrokenPipeError), process.stdin:
                     process.stdin.write(encoded(request))
                 for line in map(str.rstrip, process.stderr):
-                    said.append(line)
+                    lines.append(line)
                     if progress and line:
                         progress(line)
             except BaseException:
-                # A terminal has told it already; whoever else stops this has not.
+                # On a terminal the command has received SIGINT, too; otherwise only this process.
                 process.send_signal(signal.SIGINT)
                 process.wait()
                 raise
-        self._judge(process.returncode, said)
+        self._check_status(process.returncode, lines)
 
-    def _judge(self, status: int, said: list[str]) -> None:
-        """Raises what the exit status says."""
+    def _check_status(self, status: int, lines: list[str]) -> None:
+        """Raises the exception for an exit status, with the last lines of standard error."""
         if status == 0:
             return
         if status == _INTERRUPTED:
             raise KeyboardInterrupt
-        last = [at for at, line in enumerate(said) if line.startswith(_WRONG)]
-        text = "\n".join(said[last[-1] if last else -10 :]).strip().removeprefix(_WRONG)
+        last = [at for at, line in enumerate(lines) if line.startswith(_WRONG)]
+        text = "\n".join(lines[last[-1] if last else -10 :]).strip().removeprefix(_WRONG)
         if status == _FAILED:
             raise _native.WorkloadError(text)
         raise _native.Error(text or f"{self._program} ended with status {status}")
 
 
 def _without_file(ledgers: Ledgers) -> Ledgers:
-    """Ledgers whose file is gone."""
+    """Ledgers without their file, which is temporary."""
     return Ledgers(Ledger(ledger._native) for ledger in ledgers)

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
     from .options import Path
 
-# How files with ledgers begin: one, or a list of them.
+# Beginning of a file with a ledger, or with a list of them.
 _HEAD = re.compile(r'\s*(\[\s*)?\{\s*"schema":\s*"trapless-ledger/')
-# What DataFrames of each kind need.
+# Packages that DataFrames of each kind need.
 _PACKAGES = {"pandas": "pandas pyarrow", "polars": "polars"}
-# Runs that are named where several ledgers are shown.
+# Maximum number of runs that `repr` names.
 _NAMED = 4
-# Columns of a report as text.
+# Default width of a report as text.
 _WIDTH = 100
 
 
 def load(*paths: Path) -> Ledgers:
-    """Reads ledgers out of files, and out of folders with all that is below them. Other files in
-    folders are passed over.
+    """Reads ledgers from files, and from folders and their subfolders. Other files in folders are
+    ignored.
     """
     ledgers: list[Ledger] = []
     for path in map(FilePath, paths):
@@ -48,11 +48,11 @@ def load(*paths: Path) -> Ledgers:
 
 
 def _write(file: Path, text: str) -> None:
-    """Writes a whole file, or leaves what was there."""
+    """Writes a file atomically: on errors the old content remains."""
     path = FilePath(file)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name that nobody can have prepared, locked as long as it is written: the command removes
-    # what is not locked.
+    # An unpredictable name, so that no other user can have created it before. Locked while it is
+    # written: the command removes such files unless they are locked.
     aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
         with aside.open("x", encoding="utf-8") as out:
@@ -71,14 +71,14 @@ def _is_ledger(file: FilePath) -> bool:
 
 
 class _Tables:
-    """What one ledger and several have in common."""
+    """Methods that one ledger and several have in common."""
 
     def _natives(self) -> list[tuple[_native.Ledger, str]]:
         raise NotImplementedError
 
     def to_arrow(self, table: str = "counters", phase: str | None = "workload") -> _native.Table:
         """A table in Arrow's memory format, which `polars.DataFrame`, `pyarrow.table` and others
-        take (PyCapsule interface).
+        accept (PyCapsule interface).
 
         `table`: "counters" (a row for each counter: name, unit and value), "exits" (a row for each
         reason), "runs" (a row for each ledger, with what its workload measured and its settings).
@@ -117,22 +117,22 @@ class _Tables:
         return _native.report([native for native, _ in self._natives()], width)
 
     def html(self) -> str:
-        """The report as a page that needs no other file."""
+        """The report as a self-contained HTML page."""
         return _native.page([native for native, _ in self._natives()])
 
 
 def _missing(extra: str, error: ImportError) -> ImportError:
-    # By the packages themselves: the wheel is in no index that could tell its extras.
+    # Names the packages, not an extra of the wheel: the wheel is in no package index.
     return ImportError(f"{error.name} is not installed: pip install {_PACKAGES[extra]}")
 
 
 class Ledger(_Tables):
-    """The ledger of a run: exact counts of every trap, and what the run was."""
+    """The ledger of a run: exact counts of every trap, and a description of the run."""
 
     def __init__(self, native: _native.Ledger, file: str = "") -> None:
         self._native = native
         self.file = file
-        """File that it was read from, or "" for a run of this program."""
+        """File that it was read from, or "" for a run of this process."""
 
     def _natives(self) -> list[tuple[_native.Ledger, str]]:
         return [(self._native, self.file)]
@@ -154,12 +154,12 @@ class Ledger(_Tables):
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """All of it, as `docs/ledger.schema.json` describes it."""
+        """The whole ledger, as `docs/ledger.schema.json` describes it."""
         return self._native.to_dict()
 
     @property
     def measured(self) -> dict[str, Any]:
-        """Counts of the measured part, or of the whole run if it has marked none."""
+        """Counts of the measured part, or of the whole run if it has not marked one."""
         total: dict[str, Any] = self.data["total"]
         phases = [p["totals"] for p in self.data["phases"] if p["name"] == "workload"]
         return phases[0] if phases else total
@@ -184,7 +184,7 @@ class Ledger(_Tables):
 class Ledgers(_Tables):
     """Several ledgers."""
 
-    # No Sequence: polars would take it for a list before it asks for a table.
+    # Not a Sequence: polars would treat it as a list instead of using `__arrow_c_stream__`.
 
     def __init__(self, ledgers: Iterable[Ledger]) -> None:
         self._ledgers = list(ledgers)
@@ -237,8 +237,8 @@ class Ledgers(_Tables):
 
 
 class Comparison:
-    """What the report says of several runs: medians and intervals, and which differences they
-    show. `print` it to read the report.
+    """A comparison of several runs, as in the report: medians and intervals, and which differences
+    they show. `print` shows the report.
     """
 
     def __init__(self, ledgers: Ledgers) -> None:
@@ -247,8 +247,8 @@ class Comparison:
         self.ledgers = ledgers
 
     def save(self, file: Path) -> None:
-        """Writes its ledgers to one file; `trapless.load(file).compare()` is the same again. A name
-        that ends with ".html" gets the page instead.
+        """Writes its ledgers to one file; `trapless.load(file).compare()` gives the same
+        comparison. If the name ends with ".html", writes the page instead.
         """
         if FilePath(file).suffix == ".html":
             _write(file, self.html())
@@ -269,7 +269,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """What may be said of exits per interrupt and of firmware traps, in sentences."""
+        """The conclusion about exits per interrupt and firmware traps, in sentences."""
         return str(self.figures["verdict"])
 
     def rows(self) -> list[dict[str, Any]]:
@@ -317,7 +317,7 @@ class Comparison:
         return self.ledgers.report(width)
 
     def html(self) -> str:
-        """The report as a page that needs no other file."""
+        """The report as a self-contained HTML page."""
         return self.ledgers.html()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Machines that a program runs in pieces, looks into and changes."""
+"""Machines that a program runs step by step, inspects and modifies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .options import HartOptions, Path, WorkloadOptions
 
-# Virtual time between two looks at the events, in cycles.
+# Virtual time between reads of the events, in cycles.
 SLICE = 1_000_000
 
 
@@ -28,27 +28,27 @@ class Stopped(NamedTuple):
     "idle" (all harts wait and only input can wake one), "panic" (the kernel panicked), "stopped"
     (by `stop` or a callback)."""
     status: int | None = None
-    """Exit status of a program."""
+    """Exit status of the program."""
 
 
 class InterruptState(NamedTuple):
-    """One row of what the interrupt architecture tells of its state."""
+    """One row of the state of the interrupt architecture."""
 
     hart: int | None
-    """Hart whose state it is; None: of no single hart."""
+    """Hart that the state belongs to; None if it belongs to no single hart."""
     part: str
     """Part of the architecture: "plic S", "imsic guest 1", "xvei"."""
     name: str
     """A register, a source, a set of interrupts."""
     value: str
-    """Its value, for people."""
+    """Its value as text."""
     active: bool
     """Whether something is pending, enabled or in use."""
 
 
 class Hart:
     """A hart. Registers and CSRs are items by name: `hart["a0"]`, `hart["mstatus"]`,
-    `hart["0x7c0"]`. They can be set. CSRs are as M-mode sees them.
+    `hart["0x7c0"]`. They can be set. CSRs have the values that M-mode reads.
     """
 
     def __init__(self, native: _native.Machine, index: int) -> None:
@@ -99,8 +99,9 @@ class Machine:
     """A machine with its console and its ledger. Make one with `boot`, `exec`, `workload` or
     `restore`.
 
-    A run in pieces is the same as a run in one. Nothing else may look at a machine while it runs;
-    the interpreter is free for other threads then, and Ctrl-C ends the run, which can go on later.
+    Several calls of `run` give the same results as a single one. A machine must not be accessed
+    while it runs. Meanwhile the interpreter lock is released for other threads, and Ctrl-C ends the
+    run; `run` continues it.
     """
 
     def __init__(self, native: _native.Machine) -> None:
@@ -221,13 +222,13 @@ class Machine:
 
     @classmethod
     def restore(cls, file: Path, project: Path | None = None) -> Machine:
-        """Goes on with a checkpoint, of `save` or of `trapless run --checkpoint`, as if the machine
-        had never stopped. Files that it booted must still be there.
+        """Continues from a checkpoint of `save` or of `trapless run --checkpoint`, as if the
+        machine had never stopped. Files that it booted must still exist.
         """
         return cls(program(project).resume(file))
 
     def save(self, file: Path) -> None:
-        """Writes a checkpoint. Of a workload, `trapless resume` can go on with it, too."""
+        """Writes a checkpoint. `trapless resume`, too, can continue one of a workload."""
         self._native.save(file)
 
     def run(
@@ -236,17 +237,17 @@ class Machine:
         instructions: int | None = None,
         expect: str | None = None,
     ) -> Stopped:
-        """Lets the machine run, and says why it has stopped.
+        """Runs the machine, and returns why it has stopped.
 
         `until`: virtual time in cycles; `instructions`: of all harts since reset; it stops soon
-        after. `expect`: a regular expression that the console is to print, after what an earlier
-        `expect` has found; give `until` besides, lest it never comes. A workload stops at its time
-        limit, too.
+        after. `expect`: a regular expression that the console is to print, after the match of an
+        earlier `expect`; also give `until`, in case there is no match. A workload also stops at its
+        time limit.
         """
         return Stopped(*self._native.run(until, instructions, expect))
 
     def stop(self) -> None:
-        """Ends a run that a callback or another thread has to end."""
+        """Ends the run, from a callback or from another thread."""
         self._native.stop()
 
     @property
@@ -282,7 +283,7 @@ class Machine:
 
     @property
     def device_tree(self) -> bytes:
-        """The device tree the guest gets."""
+        """The device tree that the guest receives."""
         return self._native.device_tree
 
     def read(self, addr: int, length: int, hart: int | None = None) -> bytes:
@@ -290,7 +291,7 @@ class Machine:
         return self._native.read(addr, length, hart)
 
     def write(self, addr: int, data: bytes, hart: int | None = None) -> None:
-        """Writes memory. A run that is changed from outside is no longer the one without."""
+        """Writes memory. The results of the run then differ from those of an unmodified one."""
         self._native.write(addr, data, hart)
 
     def read_word(self, addr: int, size: int = 8, hart: int | None = None) -> int:
@@ -299,14 +300,14 @@ class Machine:
 
     def interrupts(self) -> list[InterruptState]:
         """State of the interrupt architecture now, as `monitor interrupts all` of gdb shows it
-        below the registers of the harts. Looking changes nothing. `pandas.DataFrame`
-        takes the list as it is.
+        below the registers of the harts. This has no side effects. `pandas.DataFrame`
+        accepts the list.
         """
         return [InterruptState(*row) for row in self._native.interrupts()]
 
     @property
     def console(self) -> str:
-        """What the console has printed (the last 32 MiB of it, if it is more)."""
+        """What the console has printed (at most the last 32 MiB)."""
         return self._native.output(0)[0].decode(errors="replace")
 
     def read_console(self) -> str:
@@ -319,8 +320,8 @@ class Machine:
         self._native.input(text.encode() if isinstance(text, str) else text, at)
 
     def ledger(self) -> Ledger:
-        """The ledger so far. That of a workload that has ended has its results, or the workload has
-        failed.
+        """The ledger so far. After the end of a workload it contains the workload's results,
+        unless the workload has failed.
         """
         return Ledger(self._native.ledger())
 
@@ -359,10 +360,10 @@ class Machine:
         causes: Iterable[int] = (),
     ) -> Callable[[], None]:
         """Calls `callback` at each such event from now on (traps, if no kind is named). Returns
-        what ends that.
+        a function that unregisters it.
 
-        If the callback returns True, the run stops soon after; what it raises comes out of `run`.
-        It is called while the machine runs, so it cannot look into the machine.
+        If the callback returns True, the run stops soon after; `run` re-raises its exceptions. It
+        is called while the machine runs, so it cannot access the machine.
         """
         wanted = list(kinds) or ["trap"]
         number = self._native.on_event(callback, wanted, list(causes))

@@ -1,4 +1,4 @@
-"""Options as keyword arguments: they become the fields of what is run, which the program checks."""
+"""Options as keyword arguments. They become fields of a request, which the program checks."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class HartOptions(TypedDict, total=False):
     ram: int | str
     """Size of RAM: bytes, or text as in "2G"."""
     isa: str
-    """ISA string ("rv64gc_h_sstc"), or extensions to switch ("-svadu,+zicond")."""
+    """ISA string ("rv64gc_h_sstc"), or extensions to add and remove ("-svadu,+zicond")."""
     cost: Path | Mapping[str, int]
-    """Cost model: a file, or cycles by name for what differs from the built-in one."""
+    """Cost model: a file, or the costs that differ from the built-in one, in cycles by name."""
     prices: Mapping[str, int | str]
-    """Prices in place of those of the cost model: cycles, or a factor as in "x0.5"."""
+    """Costs that override those of the cost model: cycles, or a factor as in "x0.5"."""
     trap_misaligned: bool
-    """Let misaligned loads and stores trap."""
+    """Whether misaligned loads and stores trap."""
     quantum: int
-    """Cycles that a hart runs before it is the next one's turn."""
+    """Cycles that a hart runs before the scheduler switches to the next hart."""
     engine: str
     """Either "jit" or "interp"; results are the same."""
     hot: int
-    """Runs of a block that are interpreted before it is compiled."""
+    """Number of times a block is interpreted before it is compiled."""
     code_cache: int | str
-    """Most memory for compiled code."""
+    """Maximum size of the memory for compiled code."""
 
 
 class WorkloadOptions(HartOptions, total=False):
@@ -43,9 +43,9 @@ class WorkloadOptions(HartOptions, total=False):
     settings: Mapping[str, int | str]
     """Parameters of the workload, and of machines as in {"aia.guests": 3}."""
     harts: int
-    """Harts of the machine; by default what the workload says."""
+    """Number of harts of the machine; the default is the workload's."""
     guest_harts: int
-    """vCPUs; by default what the workload says."""
+    """Number of vCPUs; the default is the workload's."""
     vmm: str
     """Either "trapless" or "qemu"."""
     host_kernel: Path
@@ -57,7 +57,7 @@ class WorkloadOptions(HartOptions, total=False):
     guest_modules: Path
     """Folder with its modules."""
     time_limit: int
-    """Seconds of virtual time after which the run is given up."""
+    """Seconds of virtual time after which the run is aborted."""
 
 
 def fields(
@@ -66,9 +66,9 @@ def fields(
     options: Mapping[str, object],
     **own: object,
 ) -> dict[str, Any]:
-    """The fields of what a function makes: its own arguments, and `options`, which it passes on to
-    the program. `of`: "run", "boot" or "exec", which have options of their own; what they do not
-    know is a mistake.
+    """The fields of a request: the function's own arguments (`own`), and `options`, which it passes
+    on to the program. `of`: "run", "boot" or "exec", each with its own set of options; a TypeError
+    names an unknown option.
     """
     known = _native.option_names(of)
     for name in options:
@@ -84,7 +84,7 @@ def encoded(found: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> object:
-    """What JSON has no word for: paths, mappings and sequences of any kind."""
+    """Converts what `json` cannot encode: paths, mappings and sequences of any type."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
@@ -108,7 +108,7 @@ def named(machine: object) -> str:
 
 
 def all_named(machines: str | Iterable[str]) -> list[str]:
-    """Names of machines, none twice; a single name is a list of one."""
+    """Names of machines, without duplicates; a single name is a list of one."""
     found = [machines] if isinstance(machines, str) else [named(name) for name in machines]
     if not found or not all(found):
         raise _native.Error("machines is empty; name at least one, the baseline first")
@@ -119,7 +119,7 @@ def all_named(machines: str | Iterable[str]) -> list[str]:
 
 
 def counted(name: str, value: object, least: int = 0) -> int:
-    """A number that is whole and not too small."""
+    """Checks that a number is an integer of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 64:
         raise _native.Error(f"{name} is {value!r}; give a whole number, {least} or more")
     return value
@@ -138,7 +138,7 @@ def program(project: Path | None) -> _native.Program:
 
 
 def machines(project: Path | None = None) -> dict[str, str]:
-    """Names of the machines, with a line about each: the project's, and your own out of
+    """Names of the machines, with a line about each: the project's, and your own from
     `trapless.toml` (docs/own-machines.md).
     """
     return dict(program(project).machines())

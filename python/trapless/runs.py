@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from .options import Path, WorkloadOptions
 
-# Seconds between two looks at Ctrl-C while runs go on in other threads.
-_PATIENCE = 0.2
+# Seconds between checks for Ctrl-C while other threads run machines.
+_POLL_SECONDS = 0.2
 
 
 def run(
@@ -34,15 +34,15 @@ def run(
 ) -> Ledger:
     """Runs a workload in a guest of a KVM host on a machine, and returns its ledger.
 
-    The same arguments give the same ledger, but for what it says of the computer it ran on.
-    `trace`: a file for a trace that Perfetto opens. `program`: a command of your own that makes the
-    run, for machines that this package does not have (docs/own-machines.md). Other options:
+    The same arguments give the same ledger, except for its data about the host computer.
+    `trace`: a file for a trace that Perfetto opens. `program`: your own command that makes
+    the run, for machines that this package does not have (docs/own-machines.md). Other options:
     `settings` (parameters of the workload, as in {"pings": 10}), `harts`, `guest_harts`, `ram`,
     `isa`, `cost` (a file, or cycles by name), `quantum`, `vmm`, `engine`, `time_limit` (seconds of
     virtual time), `trap_misaligned`.
 
-    Raises WorkloadError if the workload fails, and Error for an option that cannot be used. Images
-    that are missing are made first, which takes minutes.
+    Raises WorkloadError if the workload fails, and Error for an option that cannot be used. Missing
+    images are made first, which takes minutes.
     """
     machine, seed = given.named(machine), given.counted("seed", seed)
     fields = given.fields(run, "run", options, workload=given.workload_named(workload))
@@ -75,10 +75,10 @@ def compare(
     """Runs a workload with `seeds` consecutive seeds on each machine, the baseline first, and
     compares the ledgers.
 
-    `jobs`: runs at a time; by default one for each processor, as far as there is memory.
-    `progress` is called with a line of text after each run: `progress=print`. `program` and other
-    options are those of `run`. If runs fail, the others are still made; the exception then has them
-    as `ledgers`.
+    `jobs`: number of concurrent runs; by default one for each processor, as memory
+    permits. `progress` is called with a line of text after each run: `progress=print`. `program`
+    and other options are those of `run`. If runs fail, the others are still made; their ledgers are
+    the attribute `ledgers` of the exception.
     """
     machines = given.all_named(machines)
     first = given.counted("first_seed", first_seed)
@@ -105,7 +105,7 @@ def compare(
 
 
 class _Series:
-    """Runs in several threads. A machine that runs leaves the interpreter to the others."""
+    """Runs in several threads. A running machine does not hold the interpreter lock."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class _Series:
             waiting: set[Future[Ledger]] = set(futures)
             try:
                 while waiting:
-                    ended, waiting = wait(waiting, _PATIENCE, FIRST_COMPLETED)
+                    ended, waiting = wait(waiting, _POLL_SECONDS, FIRST_COMPLETED)
                     for future in ended:
                         self._take(futures[future], future, done)
             except BaseException:

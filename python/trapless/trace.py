@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .options import Path
 
-# What brings all that `read_trace` needs.
+# Command that installs everything that `read_trace` needs.
 _INSTALL = "pip install perfetto"
 # Nanoseconds in a second.
 _SECOND = 1_000_000_000
@@ -23,7 +23,7 @@ _SECOND = 1_000_000_000
 
 @dataclass(frozen=True)
 class Slice:
-    """Something on a track that takes time."""
+    """A span of time on a track."""
 
     track: tuple[str, ...]
     """Names from the group of the machine to the track itself: ("machine sbi", "VM 1", "vCPU 0")."""
@@ -33,7 +33,7 @@ class Slice:
     begin: int
     """Virtual time in nanoseconds since reset."""
     end: int
-    """The same."""
+    """Virtual time in nanoseconds since reset."""
 
 
 def read_trace(file: Path) -> Trace:
@@ -45,7 +45,7 @@ def read_trace(file: Path) -> Trace:
         from google.protobuf.message import DecodeError
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     except ImportError as error:
-        # Its modules of Google's are those that protobuf brings.
+        # Either may be missing: google.protobuf comes with protobuf, on which perfetto depends.
         raise ImportError(f"traces need a package that is missing: {_INSTALL}") from error
     message = perfetto_trace_pb2.Trace()
     try:
@@ -62,7 +62,7 @@ class _NoTrace(Exception):
 
 
 class Trace:
-    """What a machine did over time."""
+    """The activity of a machine over time."""
 
     def __init__(self, packets: Any) -> None:
         self.slices: list[Slice] = []
@@ -93,7 +93,7 @@ class Trace:
                 path = self._tracks[event.track_uuid]
                 self.slices.append(Slice(path, name, category, begin, packet.timestamp))
 
-        # Each slice is ended before the file is.
+        # Every slice ends before the end of the file.
         if not self._tracks or any(open_slices.values()):
             raise _NoTrace
 

@@ -1,5 +1,5 @@
 //! How the command ends when something outside it, or the program in it, does not: readers that go
-//! away, full disks, pipes that nobody writes to, Ctrl-C, and programs that trap for ever.
+//! away, full disks, pipes without a writer, Ctrl-C, and programs that trap for ever.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -81,7 +81,7 @@ fn end(child: &mut Child) -> ExitStatus {
     panic!("it does not end");
 }
 
-/// What it has said and how it ended; it must do so by itself.
+/// Its output and how it ended; it must do so by itself.
 fn output(command: &mut Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     end(&mut child);
@@ -104,7 +104,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 /// Promise: a program that was linked to RAM without further ado, so that the linker put the file's
-/// headers and a note below it, runs; one whose code lies below RAM is told what to do.
+/// headers and a note below it, runs; for one with code below RAM the error says what to do.
 #[test]
 fn headers_below_ram_are_no_part_of_a_program() {
     let ordinary = ["--no-omagic", "--build-id"];
@@ -124,7 +124,7 @@ fn headers_below_ram_are_no_part_of_a_program() {
     );
 }
 
-/// Promise: a program whose traps have no handler is told so, instead of running for ever.
+/// Promise: a program whose traps have no handler ends with an error instead of running for ever.
 #[test]
 fn a_program_that_only_traps_is_stopped_with_a_sentence() {
     let source = ".globl _start\n_start: lw t0, 0(zero)\n";
@@ -208,7 +208,7 @@ fn the_command_ends_quietly_when_its_reader_has_gone() {
 
 /// Promise: output that did not fit is an error, never a success and never a panic.
 #[test]
-fn a_full_disk_behind_standard_output_is_told() {
+fn a_full_disk_behind_standard_output_is_reported() {
     let file = greeter();
     let file = file.to_str().expect("UTF-8");
     let ended = output(&mut trapless(&["exec", file]));
@@ -266,9 +266,9 @@ fn an_interrupt_ends_a_run_of_two_engines_soon() {
     }
 }
 
-/// Promise: a disk that becomes full is told, and leaves no part of a file that looks complete.
+/// Promise: a disk that becomes full is reported, and leaves no part of a file that looks complete.
 #[test]
-fn a_file_that_becomes_too_large_for_its_disk_is_told_and_removed() {
+fn a_file_that_becomes_too_large_for_its_disk_is_reported_and_removed() {
     let source = ".globl _start\n_start: li t0, 0x100000\nli t1, 0x5555\nsw t1, 0(t0)\n1: j 1b\n";
     let program = program("off", source, &[]);
     for option in ["--trace", "--ledger"] {
@@ -306,7 +306,7 @@ fn errors_of_a_second(program: &Path) -> String {
 }
 
 /// Promise: a machine that does not come to its end is stopped after the time that it was given,
-/// and the last thing it said is repeated.
+/// and its last line of output is repeated.
 #[test]
 fn a_machine_that_hangs_is_stopped_in_time() {
     let source = ".globl _start\n_start: li t0, 0x10000000\nli t1, 'x'\nsb t1, 0(t0)\n\
@@ -323,8 +323,8 @@ fn a_machine_that_hangs_is_stopped_in_time() {
 /// not extend the time that it was given.
 #[test]
 fn reboots_reset_neither_the_time_limit_nor_the_complaints() {
-    // The device tree's first virtio device is told of a queue that it does not have. Then 10 ms
-    // later: reset.
+    // The device tree's first virtio device is notified of a queue that it does not have. Then 10
+    // ms later: reset.
     let source = ".globl _start\n_start: li t0, 0x10001000\nli t1, 99\nsw t1, 0x50(t0)\n\
                   li t0, 5000000\n1: addi t0, t0, -1\nbnez t0, 1b\n\
                   li t0, 0x100000\nli t1, 0x7777\nsw t1, 0(t0)\n2: j 2b\n";
@@ -358,7 +358,7 @@ fn a_pipe_that_nobody_writes_to_can_be_interrupted() {
     assert_eq!(&word, b"Waiting");
     interrupt(&child);
     assert_eq!(end(&mut child).code(), Some(130));
-    // A writer that comes late is heard.
+    // Input of a writer that opens the pipe late arrives.
     let child = trapless(&["exec", name]).stdout(Stdio::piped()).spawn();
     let mut child = child.expect("it starts");
     std::thread::sleep(Duration::from_millis(300));
@@ -424,9 +424,9 @@ fn the_current_folder_is_no_project_unless_it_is_named() {
     );
 }
 
-/// Promise: a cache that cannot be made is told with the variable that names another one.
+/// Promise: a cache that cannot be made is reported with the variable that names another one.
 #[test]
-fn a_user_without_a_place_for_the_cache_is_told_what_to_set() {
+fn without_a_place_for_the_cache_the_error_says_what_to_set() {
     let project = scratch("packed");
     for name in ["images", "experiments", "prebuilt"] {
         std::fs::create_dir_all(project.join(name)).expect("it can be made");
@@ -472,7 +472,7 @@ fn a_workload_shows_its_own_parameters_first() {
     }
 }
 
-/// What a shell gets that asks for ways to go on with the last of these words.
+/// Completions of the last of these words, as a shell gets them.
 fn completed(words: &[&str]) -> String {
     let last = words.len().to_string();
     let mut command = trapless(&[&["--", "trapless"], words].concat());
@@ -585,7 +585,7 @@ fn the_limit_on_the_size_of_files_is_an_error_like_a_full_disk() {
 
 /// Promise: memory that cannot be had is a sentence, wherever a run needs it.
 #[test]
-fn too_little_memory_is_told() {
+fn too_little_memory_is_reported() {
     let program = greeter();
     let mut refused = 0;
     for megabytes in [

@@ -409,7 +409,7 @@ fn run(options: &str, backtrace: Option<&str>) -> Output {
 
 /// Promise: a user's mistake is a sentence and exit status 2, at once, and no backtrace.
 #[test]
-fn mistakes_are_told_in_a_sentence_with_status_2() {
+fn mistakes_are_reported_in_a_sentence_with_status_2() {
     files();
     let mut wrong = Vec::new();
     for (options, says) in CASES {
@@ -440,7 +440,7 @@ fn mistakes_are_told_in_a_sentence_with_status_2() {
 }
 
 /// Promise: machines and workloads of a `trapless.toml` in the current folder, or in the user's
-/// configuration, can be named, and a mistake in it is told with its place.
+/// configuration, can be named, and a mistake in it is reported with its place.
 #[test]
 fn machines_of_files_can_be_named() {
     let here = folder().join("own");

@@ -1,4 +1,4 @@
-//! `--profile`: where the host's time went, told without touching the run.
+//! `--profile`: where the host's time went, without effect on the run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Runs a command that must succeed; what it said on standard error.
+/// Runs a command that must succeed; its output on standard error.
 fn succeed(command: &mut Command) -> String {
     let output = command
         .output()
@@ -62,11 +62,11 @@ fn share(profile: &Value, name: &str) -> f64 {
 /// Promise: a profile accounts for all of the time, finds the guest's own work where it is, says
 /// what the engine did, and leaves the ledger as it is without a profile.
 #[test]
-fn profile_tells_where_time_goes_and_changes_nothing() {
+fn profile_shows_where_time_goes_and_changes_nothing() {
     const ROUNDS: u64 = 40_000_000;
     let program = program(ROUNDS);
     let (ledger, quiet) = run(&program, "without", &[]);
-    assert!(!quiet.contains("Time on the host"), "nobody asked");
+    assert!(!quiet.contains("Time on the host"), "it was not requested");
     for (engine, busy) in [("jit", "compiled"), ("interp", "interpreted")] {
         let file = scratch(&format!("profile-{engine}.profile"));
         let option = format!("--profile={}", file.display());

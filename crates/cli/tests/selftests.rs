@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Exit status of each program: 0 passed, 4 skipped, 254 failed: Debian's KVM does not extend the
-/// signs of what guests load from devices, which `exits_test` finds, and does not tell of preempted
+/// signs of what guests load from devices, which `exits_test` finds, and does not mention preempted
 /// vCPUs, which `sta_preempted_test` is for. `sbi_pmu_test` is skipped because the guest gets no
 /// SBI PMU: neither machine has counter overflow interrupts (Sscofpmf), without which KVM offers
 /// none; `boost_test` and `disable_exits_test` because that KVM can do neither; `trapless_test`,

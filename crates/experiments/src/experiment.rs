@@ -241,8 +241,8 @@ impl Experiment {
             self.guest_memory(harts)
         );
         let values = self.values(given)?;
-        let told = |name: &String| !self.parameters.get(name).is_some_and(|p| p.outside);
-        for (name, value) in values.iter().filter(|(name, _)| told(name)) {
+        let for_host = |name: &String| !self.parameters.get(name).is_some_and(|p| p.outside);
+        for (name, value) in values.iter().filter(|(name, _)| for_host(name)) {
             let _ = write!(line, " set.{name}={value}");
         }
         Ok(line)

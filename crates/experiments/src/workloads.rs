@@ -224,7 +224,7 @@ mod tests {
         assert!(mine.guest.files["/bin/x"].is_absolute());
     }
 
-    /// Promise: what is wrong is told with file, line and column.
+    /// Promise: errors are reported with file, line and column.
     #[test]
     fn wrong_files_are_refused_with_the_place() {
         let script = "[guest]\nscript = \"true\"\n";

@@ -68,7 +68,7 @@ fn answer(stream: &mut TcpStream) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Promise: what a debugger gets wrong is answered with an error, and the session goes on.
+/// Promise: what a debugger gets wrong is answered with an error, and the session continues.
 #[test]
 fn malformed_packets_are_answered() {
     let ended = talk(|mut stream| {

@@ -134,7 +134,7 @@ impl Bench {
         self.hart.run(&mut self.code, &mut self.files, until, None);
     }
 
-    /// Lets the hart go on, and gives where it is and the cause.
+    /// Continues the hart; returns its pc and the cause.
     fn taken(&mut self) -> (Mode, u64) {
         self.run(10);
         let cause = match self.hart.pc() {
@@ -312,9 +312,9 @@ fn guest_priorities_are_those_the_host_sets() {
     }
 }
 
-/// The ledger is told of a guest's file when it is entered with another one.
+/// The ledger gets an event when a guest is entered with another file.
 #[test]
-fn entry_with_another_file_is_told_once() {
+fn entry_with_another_file_is_one_event() {
     let mut bench = Bench::new(Mode::VS);
     assert_eq!(bench.files.selected, [0]);
     for file in [4, 4, 5] {

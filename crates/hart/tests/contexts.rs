@@ -1,5 +1,5 @@
 //! User contexts (Xhcs): a handler in U-mode interrupts a guest, in an address space of its own,
-//! and HS-mode hears nothing of it. Each test runs on the interpreter and on compiled code.
+//! and HS-mode is not involved. Each test runs on the interpreter and on compiled code.
 
 mod two_stages;
 
@@ -73,7 +73,7 @@ fn noting() -> Vec<u32> {
         asm::s(0x23, 3, 5, 6, at + 24),
         asm::csrr(6, csr::UEPC),
         asm::s(0x23, 3, 5, 6, at + 32),
-        // Where the guest goes on is not the handler's business.
+        // Where the guest continues is not the handler's business.
         asm::csrw(csr::UEPC, 5),
         URET,
     ]
@@ -93,7 +93,7 @@ fn a_handler_runs_between_two_instructions_of_the_guest() {
             assert_eq!(bench.hart.x(20), 0x1234);
             assert!(bench.hart.x(15) > 100, "the guest went on");
             assert_eq!(bench.csr(csr::UTVEC), HANDLER);
-            assert_eq!(bench.csr(csr::SCAUSE), 0, "HS-mode heard nothing");
+            assert_eq!(bench.csr(csr::SCAUSE), 0, "no trap to HS-mode");
         }
     }
 }
@@ -137,7 +137,7 @@ fn handlers_end_reservations() {
     }
 }
 
-/// The same without `hstatus.HUR` or with the interrupt disabled: nobody is interrupted.
+/// The same without `hstatus.HUR` or with the interrupt disabled: nothing is interrupted.
 #[test]
 fn contexts_need_hur_and_the_interrupt() {
     for compiled in [false, true] {
@@ -238,7 +238,7 @@ fn any_fence_drops_the_translations_of_contexts() {
     }
 }
 
-/// HS-mode can begin a handler, in a thread of its process, and hears of its end.
+/// HS-mode can begin a handler, in a thread of its process, and is notified of its end.
 #[test]
 fn the_end_of_a_handler_that_hs_mode_began_is_an_exception() {
     for compiled in [false, true] {
@@ -258,7 +258,7 @@ fn the_end_of_a_handler_that_hs_mode_began_is_an_exception() {
 }
 
 /// HCS-15: only HS- or M-mode can have written UC, or taken the context from the hart, where no
-/// handler of a context runs. There is no guest to go on, wherever the block with URET began.
+/// handler of a context runs. There is no guest to continue, wherever the block with URET began.
 #[test]
 fn uret_without_a_context_is_illegal() {
     for compiled in [false, true] {

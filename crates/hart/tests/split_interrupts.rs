@@ -19,7 +19,7 @@ const VSTIP: u64 = 1 << 6;
 const VSEIP: u64 = 1 << 10;
 const VS: u64 = VSSIP | VSTIP | VSEIP;
 
-/// Drives lines as told and remembers accesses to `vsip`.
+/// Drives lines as requested and records accesses to `vsip`.
 #[derive(Default)]
 struct Controller {
     lines: Lines,

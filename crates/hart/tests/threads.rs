@@ -1,4 +1,4 @@
-//! Which thread of a kernel a hart executes, as events tell it: with both engines the same.
+//! The thread of a kernel that a hart executes, as events report it: the same with both engines.
 
 use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{CodeCache, Hart, HartConfig, Ram};
@@ -98,7 +98,7 @@ fn each_move_to_tp_is_a_switch() {
 }
 
 #[test]
-fn nothing_is_told_while_sscratch_is_not_the_kernels() {
+fn no_events_while_sscratch_is_not_the_kernels() {
     let csrw_sscratch_a3 = 0x1406_9073;
     let found = both(&[csrw_sscratch_a3, MV_TP_A2, EBREAK], &[]);
     assert_eq!(found, []);

@@ -196,7 +196,7 @@ fn only_blocks_with_a_triggering_address_are_slow() {
 
 /// Promise: `watch` of gdb does not stop for stores that leave what is watched as it is.
 #[test]
-fn stores_that_change_nothing_are_told_apart_byte_by_byte() {
+fn stores_that_change_nothing_are_recognised_byte_by_byte() {
     const WATCHED: [(u64, u64); 5] = [
         (EDGE - 4, 4),
         (EDGE - 4, 8),

@@ -1,6 +1,6 @@
 //! User-level exception redirection (Xuer): a guest's access to a page marked MMIO is handled in
-//! U-mode, in the address space that `satp` names, and HS-mode hears nothing of it. Each test runs
-//! on the interpreter and on compiled code.
+//! U-mode, in the address space that `satp` names, and HS-mode is not involved. Each test runs on
+//! the interpreter and on compiled code.
 
 mod two_stages;
 
@@ -51,16 +51,16 @@ fn a_handler_in_user_mode_answers_and_returns_to_the_guest() {
             assert_eq!(hart.pc(), GUEST + 12, "the guest went on");
             assert_eq!((hart.x(10), hart.x(8)), (0x41, 0x7E));
             assert_eq!(hart.x(9), DEVICE + 3, "utval is the guest physical address");
-            // Store of a byte from a2, by a word of 32 bits: as `htinst` tells it.
+            // Store of a byte from a2, by a word of 32 bits: as `htinst` reports it.
             assert_eq!(hart.x(7), 0x00C0_0023);
             assert_eq!(bench.csr(csr::USTATUS), ustatus::UPIE);
-            assert_eq!(bench.csr(csr::SCAUSE), 0, "HS-mode heard nothing");
+            assert_eq!(bench.csr(csr::SCAUSE), 0, "no trap to HS-mode");
         }
     }
 }
 
 #[test]
-fn the_handler_is_told_where_it_came_from() {
+fn the_handler_can_read_where_it_came_from() {
     for compiled in [false, true] {
         let mut bench = Bench::new(MMIO | V | R | W | U | AD, true, compiled);
         answering(&mut bench);

@@ -37,7 +37,7 @@ impl Platform for Nothing {
     fn record(&mut self, _: &Event) {}
 }
 
-/// Spins in `mode` on a word that nobody writes, in turns of `turn` cycles, for 200 000 cycles.
+/// Spins in `mode` on a word that is never written, in turns of `turn` cycles, for 200 000 cycles.
 /// Returns the cause of the trap and when it came, if it did.
 fn spin(mode: Mode, wrs: u64, status: u64, hstatus: u64, turn: u64) -> Option<(u64, u64)> {
     let ram = Ram::new(RAM, 0x10000).unwrap();

@@ -259,7 +259,7 @@ fn everything_until_the_next_entry_is_charged_to_the_exit() {
 /// Firmware traps for timers are those of a halted vCPU's deadline as well: the call that sets it
 /// and the interrupt. Calls for other things are none.
 #[test]
-fn firmware_traps_for_timers_are_told_apart() {
+fn firmware_traps_for_timers_are_distinguished() {
     let mut s = Script::new();
     s.enter()
         .insn(HS, exception::VIRTUAL_INSTRUCTION, 0x1050_0073)
@@ -344,8 +344,8 @@ fn ipi_latency_is_send_to_trap_of_the_vcpu_the_mask_names() {
         .ret(HS, VS);
     s.ecall(VS, HS, eid::IPI, 0b1, 1).ret(HS, VS); // same target by base: coalesced
     s.on(1, V1).at(1_490).irq(VS, VS, interrupt::SSI);
-    s.on(0, V0).irq(VS, VS, interrupt::SSI); // nobody sent one to vCPU 0
-    s.ecall(VS, HS, eid::IPI, 0b1000, 0); // nobody is vhart 3
+    s.on(0, V0).irq(VS, VS, interrupt::SSI); // without sender, to vCPU 0
+    s.ecall(VS, HS, eid::IPI, 0b1000, 0); // there is no vhart 3
     let section = s.done();
     let i = &section.guest_interrupts;
     assert_eq!(

@@ -21,7 +21,7 @@ const INPUTS: u64 = 4_000;
 const UART: u64 = 0x1000_0000;
 const WFI: u32 = 0x1050_0073;
 
-/// Something of all that a ledger remembers; it stops in the middle of most.
+/// An example of everything that a ledger records; it stops in the middle of most.
 fn play(s: &mut Script) {
     let running = |s: &mut Script, hart, guest, vhart| {
         s.on(hart, guest).step(HS, StepKind::Attached { vhart }, 2);

@@ -46,7 +46,7 @@ fn a_doorbell_is_counted_from_post_to_taken() {
 }
 
 #[test]
-fn who_posts_is_told_apart() {
+fn posters_are_distinguished() {
     let mut s = running();
     s.step(VS, posted(Guest, false), 1)
         .step(HS, posted(Host, false), 1);

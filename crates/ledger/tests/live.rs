@@ -1,4 +1,4 @@
-//! What a ledger tells while the run goes on.
+//! What a ledger reports while the run continues.
 
 mod script;
 
@@ -13,7 +13,7 @@ use trapless_ledger::{Left, Reason, State};
 const WFI: u32 = 0x1050_0073;
 
 #[test]
-fn an_exit_is_told_once() {
+fn an_exit_is_reported_once() {
     let mut s = Script::new();
     s.enter().insn(HS, exception::VIRTUAL_INSTRUCTION, WFI);
     let exit = s.ledger.take_exit().unwrap();

@@ -33,8 +33,8 @@ impl Script {
 
     fn named(&mut self, task: u64, pid: u32, name: &str) -> &mut Self {
         let process = pid;
-        let said = ThreadName { pid, process, name };
-        self.ledger.name_thread(task, &said);
+        let thread = ThreadName { pid, process, name };
+        self.ledger.name_thread(task, &thread);
         self
     }
 }

@@ -186,7 +186,7 @@ fn a_machine_returns_to_an_instruction() {
 }
 
 /// Promise: machines that have changed in the same way since a moment end in the same way, and one
-/// that has changed in any other is told apart.
+/// that has changed in any other is distinguished.
 #[test]
 fn equal_changes_have_equal_ends() {
     let start = || Machine::boot(config("sstc", 2), &timers_and_ipis().payload(), quiet()).unwrap();
@@ -306,8 +306,8 @@ fn checkpoints_share_pages() {
     assert!(base(&file).is_err(), "it shares pages itself");
 }
 
-/// Promise: a machine with a network outside is saved and goes on, as if its cable had been pulled
-/// and put in again; it cannot go back, and says which option is the reason.
+/// Promise: a machine with a network outside is saved and continues, as if its cable had been
+/// pulled and put in again; it cannot go back, and says which option is the reason.
 #[test]
 fn machine_with_a_network_outside_is_saved_but_cannot_go_back() {
     let connected = || {

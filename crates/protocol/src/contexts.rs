@@ -157,7 +157,7 @@ pub const ONE_RUNNER: &str = "the handler runs in one place at a time";
 /// `N` is 1 exactly while somebody has the token.
 pub const ONE_TOKEN: &str = "there is one token";
 /// Who sleeps is woken for what is pending.
-pub const TOLD: &str = "whatever is pending, somebody will handle it";
+pub const HANDLED: &str = "whatever is pending, somebody will handle it";
 /// No handler runs outside `KVM_UCTX_RUN`.
 pub const QUIET: &str = "no handler runs while its thread is outside";
 /// Nothing refers to a context that is freed.
@@ -179,7 +179,7 @@ impl State {
         harts + usize::from(self.started)
     }
 
-    fn told(&self) -> bool {
+    fn is_notified(&self) -> bool {
         let wanted = self.pending && self.v && !self.m && self.thread == Thread::Asleep;
         let looks = self.harts.iter().any(|h| matches!(h, Hart::Look(_)));
         !wanted || self.holders() > 0 || looks || self.posts.contains(&Post::Token)
@@ -497,7 +497,7 @@ impl Model for Contexts {
         vec![
             Property::always(ONE_RUNNER, |_, s: &State| s.runners() <= 1),
             Property::always(ONE_TOKEN, |_, s: &State| s.holders() == usize::from(s.n)),
-            Property::always(TOLD, |_, s: &State| s.told()),
+            Property::always(HANDLED, |_, s: &State| s.is_notified()),
             Property::always(QUIET, |_, s: &State| {
                 s.thread != Thread::Outside || !s.harts.contains(&Hart::Handler)
             }),

@@ -2,7 +2,7 @@
 //! needed for one.
 
 use trapless_protocol::contexts::{
-    Broken, Contexts, FORGOTTEN, ONE_RUNNER, ONE_TOKEN, QUIET, TOLD,
+    Broken, Contexts, FORGOTTEN, HANDLED, ONE_RUNNER, ONE_TOKEN, QUIET,
 };
 use trapless_protocol::visit;
 
@@ -22,9 +22,9 @@ fn contexts_hold() {
 #[test]
 fn each_rule_is_needed() {
     for (broken, property) in [
-        (Broken::TokenFirst, TOLD),
-        (Broken::NoLook, TOLD),
-        (Broken::LookFirst, TOLD),
+        (Broken::TokenFirst, HANDLED),
+        (Broken::NoLook, HANDLED),
+        (Broken::LookFirst, HANDLED),
         (Broken::HandOverWithoutToken, ONE_TOKEN),
         (Broken::HandOverWithoutToken, ONE_RUNNER),
         (Broken::CloseWithoutInterrupt, QUIET),

@@ -33,7 +33,7 @@ fn doorbells_hold() {
     holds(&WAYS, 1, 0, None);
 }
 
-/// A hart that nothing names falls asleep and loses what it is told: nothing is lost by that.
+/// A hart that nothing names falls asleep and drops its notifications: no event is lost by that.
 #[test]
 fn doorbells_hold_with_a_hart_that_sleeps() {
     holds(&[Memory], 1, 1, None);
@@ -65,7 +65,7 @@ fn doorbells_hold_with_two_moves() {
     holds(&WAYS, 2, 0, None);
 }
 
-/// No hart is named whose queue is closed, so that nothing is told to it before it opens.
+/// No hart is named whose queue is closed, so that it gets no notification before it opens.
 #[test]
 fn opening_a_queue_needs_no_look_at_all_events() {
     let found = visit(Doorbells::new(Memory, Some(OpenWithoutScan)), None);

@@ -34,8 +34,8 @@ impl Finding {
 impl Comparison<'_> {
     /// Cost of each kind of interrupt work in exits. Work that does not occur is left out.
     pub fn findings(&self) -> Vec<Finding> {
-        let asked = QUESTIONS.iter().filter(|question| self.any(question.done));
-        let costs = asked.map(|question| {
+        let questions = QUESTIONS.iter().filter(|question| self.any(question.done));
+        let costs = questions.map(|question| {
             let (unit, of) = question.per;
             let rate = |count: fn(&Exit) -> u64| {
                 self.samples(|run| {

@@ -34,6 +34,13 @@ pub fn count(value: u64, space: Space) -> String {
 
 /// A rate or a time, not negative: whole if it is, else three significant digits below 100, whole
 /// above; only 0 reads `0`.
+///
+/// ```
+/// use trapless_report::number::{Space, decimal};
+///
+/// assert_eq!(decimal(3.14159, Space::Plain), "3.14");
+/// assert_eq!(decimal(12_345.6, Space::Plain), "12 346");
+/// ```
 pub fn decimal(value: f64, space: Space) -> String {
     let size = value.abs();
     if value.fract() == 0.0 && size < 1e15 {

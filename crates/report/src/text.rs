@@ -14,6 +14,17 @@ const EXIT_ROWS: usize = 18;
 
 /// A report of one ledger, or of several side by side. The findings come last, where a reader looks
 /// when a command ends.
+///
+/// ```
+/// use trapless_ledger::{Config, Ledger, RunInfo};
+/// use trapless_report::{Style, report};
+///
+/// let mut ledger = Ledger::new(Config::new(1));
+/// ledger.finish(1_000_000);
+/// let run = RunInfo { machine: "sstc".into(), ..RunInfo::default() };
+/// let text = report(&[ledger.to_file(run, None)], Style::default());
+/// assert!(text.contains("sstc"));
+/// ```
 pub fn report(ledgers: &[LedgerFile], style: Style) -> String {
     if ledgers.is_empty() {
         return "No ledger to report.\n".to_string();

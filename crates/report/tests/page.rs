@@ -276,8 +276,8 @@ fn figures_of_several_runs_do_not_stick_out() {
     let long: Vec<LedgerFile> = several().into_iter().map(long).collect();
     for ledgers in [several(), long] {
         for size in [(1400, 900), (390, 844)] {
-            let told = framed(program, "several", &ledgers, size, script);
-            assert_eq!(told, "all fits", "{size:?}");
+            let shown = framed(program, "several", &ledgers, size, script);
+            assert_eq!(shown, "all fits", "{size:?}");
         }
     }
 }
@@ -291,20 +291,20 @@ fn readers_choose_the_baseline_sort_and_search() {
         return;
     };
     let script = "
-        const told = [];
+        const shown = [];
         const verdict = page.querySelector('.verdict');
         page.querySelector('#base-2').click();
-        told.push(verdict.innerText.match(/than [a-z]+/)[0]);
+        shown.push(verdict.innerText.match(/than [a-z]+/)[0]);
         const table = page.querySelector('table.sortable');
         const head = [...table.tHead.rows[0].cells];
         const first = () => table.tBodies[0].rows[0].cells[1].dataset.v;
         const figures = () => [...table.tBodies[0].rows].slice(0, -1).map((r) => +r.cells[1].dataset.v);
         const down = (list) => list.every((v, i) => i === 0 || v <= list[i - 1]);
         head[1].querySelector('button').click();
-        told.push(head[1].getAttribute('aria-sort'), down(figures()));
+        shown.push(head[1].getAttribute('aria-sort'), down(figures()));
         head[1].querySelector('button').click();
-        told.push(head[1].getAttribute('aria-sort'), down(figures().reverse()));
-        told.push([...table.tBodies[0].rows].at(-1).cells[0].textContent);
+        shown.push(head[1].getAttribute('aria-sort'), down(figures().reverse()));
+        shown.push([...table.tBodies[0].rows].at(-1).cells[0].textContent);
         const field = page.querySelector('#search');
         const type = (text) => {
             field.value = text;
@@ -314,13 +314,13 @@ fn readers_choose_the_baseline_sort_and_search() {
         const rows = () => all('details.part tbody tr').filter((row) => !row.hidden);
         const before = rows().length;
         type('HALTING until');
-        told.push(rows().length, open());
+        shown.push(rows().length, open());
         type('');
-        told.push(rows().length === before, open());
-        return told.join(' | ');";
-    let told = framed(program, "script", &several(), (1400, 900), script);
+        shown.push(rows().length === before, open());
+        return shown.join(' | ');";
+    let shown = framed(program, "script", &several(), (1400, 900), script);
     let expected = "than aia | descending | true | ascending | true | all exits | 1 | 2 | true | 0";
-    assert_eq!(told, expected);
+    assert_eq!(shown, expected);
 }
 
 #[test]

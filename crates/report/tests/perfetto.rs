@@ -337,9 +337,9 @@ fn firmware_is_shown_inside_the_guest() {
     assert_eq!(slices(s, "VM 3/vCPU 0"), expected(&list));
 }
 
-/// Promise: with slots the trace tells how a vCPU was left, and an exit is over when it is.
+/// Promise: with slots the trace shows how a vCPU was left, and an exit is over when it is.
 #[test]
-fn slots_tell_how_a_vcpu_was_left() {
+fn slots_show_how_a_vcpu_was_left() {
     let halted = StepKind::Detached {
         vhart: 5,
         state: state::HALTED as u8,

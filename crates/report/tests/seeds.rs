@@ -239,14 +239,14 @@ fn with_latency(mut ledger: LedgerFile, range: Range<u64>) -> LedgerFile {
     ledger
 }
 
-/// The 99th percentile of 21 values is their maximum, and nobody should take it for more.
+/// The 99th percentile of 21 values is their maximum, and must not be presented as more.
 #[test]
 fn percentiles_need_a_hundred_values_of_all_seeds_together() {
     let few = [with_latency(run("sbi", 0, 1, 21), 0..21)];
-    let told = line(&few, "IPI latency, median:");
+    let row = line(&few, "IPI latency, median:");
     assert!(
-        !told.contains("99th") && told.contains("longest of 21: 20"),
-        "{told}"
+        !row.contains("99th") && row.contains("longest of 21: 20"),
+        "{row}"
     );
     assert!(!page(&few).contains("99th percentile 20"));
     assert!(page(&few).contains("n\u{a0}=\u{a0}21"));
@@ -256,8 +256,8 @@ fn percentiles_need_a_hundred_values_of_all_seeds_together() {
     );
     let half = |seed, range| with_latency(run("sbi", seed, 1, 60), range);
     let pooled = [half(0, 0..60), half(1, 60..120)];
-    let told = line(&pooled, "IPI latency, median:");
-    assert!(told.contains("99th percentile of 120: 1"), "{told}");
+    let row = line(&pooled, "IPI latency, median:");
+    assert!(row.contains("99th percentile of 120: 1"), "{row}");
     let values = &json(&pooled)["latency"]["guest_ipi"][0];
     assert_eq!(
         (&values["count"], &values["max"]),
@@ -309,7 +309,7 @@ fn titles_name_what_differs() {
         titles(&[run("aia", 0, 1, 1), priced]),
         ["aia no price of trap", "aia price of trap=1"]
     );
-    // Machines are told apart by their names, not by what follows from them.
+    // Machines are distinguished by their names, not by what follows from them.
     let sbi = run("sbi", 0, 1, 1);
     assert_eq!(
         titles(&[sbi, with("extensions", "sstc", 0)]),
@@ -320,7 +320,7 @@ fn titles_name_what_differs() {
     assert_eq!(titles(&same), ["aia #1", "aia #2"]);
 }
 
-/// A counter that is declared but left out of the tables is counted for nobody.
+/// A counter that is declared but left out of the tables is counted nowhere.
 #[test]
 fn every_counter_of_a_class_is_shown() {
     let mut ledger = run("sbi", 0, 1, 1);

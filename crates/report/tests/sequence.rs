@@ -163,13 +163,13 @@ fn an_ipi_to_a_halted_vcpu_shows_the_notification_and_nothing_else() {
     let sequence = found("ipi.scheduled_off").unwrap();
     let text = sequence.text(HZ);
     println!("{text}");
-    let said: Vec<&str> = sequence
+    let messages: Vec<&str> = sequence
         .messages()
         .iter()
         .map(|m| m.text.as_str())
         .collect();
     assert_eq!(
-        said,
+        messages,
         [
             "sgenipi: posts SOFT vhart 1",
             "lookup misses, notification: vhart 1, to 1, kind wake",
@@ -255,13 +255,13 @@ fn a_timer_begins_with_its_programming_and_leaves_asides_out() {
         play.ret(0, VS, VS);
     }
     let sequence = play.sink.finish().unwrap();
-    let said: Vec<_> = sequence
+    let messages: Vec<_> = sequence
         .messages()
         .iter()
         .map(|m| (m.text.as_str(), m.times))
         .collect();
     assert_eq!(
-        said,
+        messages,
         [
             ("timer: in 5 000 cycles", 1),
             ("exit: mmio.unknown.write", 4),

@@ -77,10 +77,10 @@ impl<'a> Tokens<'a> {
         }
         // The index must agree.
         let index = aligned(at);
-        let said = image.get(index..index + 2 * TOKENS)?.chunks_exact(2);
-        let same = said
+        let entries = image.get(index..index + 2 * TOKENS)?.chunks_exact(2);
+        let same = entries
             .zip(&places)
-            .all(|(said, place)| usize::from(u16::from_le_bytes([said[0], said[1]])) == *place);
+            .all(|(entry, place)| usize::from(u16::from_le_bytes([entry[0], entry[1]])) == *place);
         let end = index + 2 * TOKENS;
         (start % 8 == 0 && same).then_some(Self { texts, start, end })
     }

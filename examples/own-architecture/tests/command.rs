@@ -46,9 +46,9 @@ fn the_machine_is_listed_and_mistakes_name_it() {
     assert!(text(&list.stdout).contains("mine         sstc that counts device interrupts"));
     let wrong = command(&["run", "--machine", "main", "--workload", "timer"]);
     assert_eq!(wrong.status.code(), Some(2));
-    let told = text(&wrong.stderr);
+    let stderr = text(&wrong.stderr);
     assert!(
-        told.contains("there is no machine called main; use one of: ") && told.contains("mine")
+        stderr.contains("there is no machine called main; use one of: ") && stderr.contains("mine")
     );
 }
 

@@ -8,13 +8,13 @@
     })
     result.to_pandas()
 
-`docs/sweeps.md` says what a sweep is.
+Sweeps are described in `docs/sweeps.md`.
 
-    __main__ -> needs (are the packages here?)
+    __main__ -> needs (are the packages installed?)
              -> cli -> api -> engine -> worker         (a run, where Dask puts it)
                         |     \\> store                 (results by content)
                         |> document -> plan -> own     (file -> runs, and the files they read)
-                        |> program, options            (what the program says: of runs, of options)
+                        |> program, options            (answers of the program: runs, options)
                         \\> output: table, figures, tornado, plots, page
 """
 
@@ -38,7 +38,7 @@ def run(source: Source, **options: Any) -> Result:
     `trapless.sweep.api.run`. A script that calls it needs `if __name__ == "__main__":`, because
     Dask starts processes that import the script.
 
-    Raises `SweepError`, whose text says what is wrong and what to do.
+    Raises `SweepError`, whose text states the problem and a remedy.
     """
     from . import needs
 

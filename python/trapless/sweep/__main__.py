@@ -32,7 +32,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Becomes the command."""
+    """Replaces this process by the command."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupted)
     try:
@@ -43,7 +43,7 @@ def main() -> None:
         status = 130
     sys.stdout.flush()
     sys.stderr.flush()
-    # Dask's threads would take seconds to end, and have nothing left to do.
+    # Dask's threads would take seconds to end, and have no work left.
     os._exit(status)
 
 

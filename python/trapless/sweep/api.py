@@ -1,4 +1,4 @@
-"""`trapless.sweep.run(...)`: everything that the command does, for programs."""
+"""`trapless.sweep.run(...)`: the functions of the command, for Python programs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Result:
     """All results of a sweep.
 
     `table`: a `pyarrow.Table` with one row for each run and counter. `failures`: for each run that
-    failed, the command that repeats it and what it said. `made`: runs that were made now, not kept
-    from before. `folder`: where the files are, if they were written.
+    failed, the command that repeats it and its error output. `made`: runs that were made now, not
+    kept from before. `folder`: where the files are, if they were written.
     """
 
     table: pyarrow.Table
@@ -111,9 +111,9 @@ def execute(plan: Plan, settings: Settings) -> Result:
     place.prepare()
     folder = None
     if settings.out is not None:
-        # Before hours of runs, not after them.
+        # Reports an unusable folder before hours of runs, not after them.
         folder = Path(settings.out)
-        with store.told(folder):
+        with store.file_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
     results = kept(plan, place, show)
     missing = [run for key, run in plan.runs.items() if key not in results]
@@ -124,7 +124,7 @@ def execute(plan: Plan, settings: Settings) -> Result:
     before = len(results)
     if missing:
         made, ended = make(plan, missing, settings, place, len(plan.runs))
-        # In the order of the file, not in that of their ends.
+        # In the order of the file, not in that of completion.
         failures = {run.key: ended[run.key] for run in missing if run.key in ended}
         results.update(made)
     if show:
@@ -133,12 +133,12 @@ def execute(plan: Plan, settings: Settings) -> Result:
     if folder is not None:
         output.write(table, folder)
         page.write(plan, results, failures, folder)
-    told = page.failed(plan, failures)
-    return Result(table, told, len(missing) - len(failures), before, folder)
+    failed = page.failed(plan, failures)
+    return Result(table, failed, len(missing) - len(failures), before, folder)
 
 
 def unknown(plan: Plan, results: Mapping[str, Found]) -> None:
-    """Says which counters the page was to show that no run has."""
+    """Reports counters that the page should show but that no run has."""
     there = {name for found in results.values() for name in found.counters}
     for name in plan.document.report["counters"]:
         if name not in there and there:
@@ -148,8 +148,8 @@ def unknown(plan: Plan, results: Mapping[str, Found]) -> None:
 def make(
     plan: Plan, missing: list[Run], settings: Settings, place: Store, whole: int
 ) -> tuple[dict[str, Found], dict[str, str]]:
-    """Has the missing runs made. Whatever ends it, the user is told how to go on."""
-    from . import engine  # Dask takes half a second, and is not needed where all is kept.
+    """Makes the missing runs. Every error message says how to continue."""
+    from . import engine  # Importing Dask takes half a second; not needed if all results are kept.
 
     display = progress.of(settings.show_progress)
     try:
@@ -157,10 +157,10 @@ def make(
     except (KeyboardInterrupt, SweepError) as error:
         display.close()
         done = sum(place.path(key).exists() for key in plan.runs)
-        told = f"{done} of {whole} runs are kept; the same command goes on from there"
+        kept = f"{done} of {whole} runs are kept; the same command continues from there"
         if isinstance(error, KeyboardInterrupt):
-            raise Interrupted(f"interrupted: {told}") from None
-        raise type(error)(f"{error}; {told}", error.status) from None
+            raise Interrupted(f"interrupted: {kept}") from None
+        raise type(error)(f"{error}; {kept}", error.status) from None
     finally:
         display.close()
 

@@ -40,7 +40,7 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Does what the command line says; returns the exit status."""
+    """Runs the command line; returns the exit status."""
     args = parser().parse_args(arguments)
     try:
         return sweep(args)
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def sweep(args: argparse.Namespace) -> int:
     """Makes the sweep, or lists its runs."""
-    from . import api  # pyarrow and Matplotlib take a second; --help need not wait for them.
+    from . import api  # pyarrow and Matplotlib take a second; --help does not need them.
 
     settings = Settings(args.program, args.worker_program, args.store,
                         args.out or api.default_out(args.file), args.jobs, args.scheduler,

@@ -34,26 +34,26 @@ SYSTEMS = {
     "htcondor": "HTCondorCluster",
 }
 SETTINGS = {
-    # Costs time on workers and tells nothing about runs.
+    # Costs time on workers without information about runs.
     "distributed.worker.profile.enabled": False,
     "distributed.admin.large-graph-warning-threshold": "1GB",
 }
 
 
-def at_a_time(asked: int | None, runs: int, each: int) -> int:
-    """Workers on this computer: one for each processor, as far as there is memory."""
-    if asked is not None:
-        return max(1, min(asked, runs))
+def at_a_time(requested: int | None, runs: int, each: int) -> int:
+    """Workers on this computer: one for each processor, as far as memory suffices."""
+    if requested is not None:
+        return max(1, min(requested, runs))
     memory = min(MEMORY_LIMIT, psutil.virtual_memory().available)
     return max(1, min(int(CPU_COUNT), int(memory) // each, runs))
 
 
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
-    """Threads and processes that are started here do not see Ctrl-C, which a terminal sends to all
-    of them: this process ends them. Until then it waits.
+    """Blocks SIGINT, which a terminal sends to all processes, in threads and processes that are
+    started here: this process ends them. Ctrl-C takes effect afterwards.
     """
-    # It would unblock the signal where it is started.
+    # Started before: starting it unblocks the signal.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -77,7 +77,7 @@ def local(workers: int) -> Iterator[Client]:
 
 @contextlib.contextmanager
 def remote(address: str) -> Iterator[Client]:
-    """The workers of a scheduler that somebody has started."""
+    """The workers of a scheduler that is already running."""
     try:
         client = Client(address)
     except (OSError, ValueError) as error:
@@ -113,8 +113,8 @@ def jobqueue(system: str, options: Mapping[str, Any], jobs: int) -> Iterator[Cli
 
 @contextlib.contextmanager
 def connect(settings: Settings, workers: int, document: Document) -> Iterator[Client]:
-    """A client of the workers that were asked for."""
-    # Dask gives levels to some of its loggers by themselves.
+    """A client of the requested workers."""
+    # Dask sets the levels of some of its loggers individually.
     for name in list(logging.root.manager.loggerDict) + ["distributed", "distributed.client"]:
         if name.split(".")[0] == "distributed":
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -127,7 +127,7 @@ def connect(settings: Settings, workers: int, document: Document) -> Iterator[Cl
         elif settings.jobqueue:
             chosen = jobqueue(settings.jobqueue, document.jobqueue, settings.jobs or 1)
         else:
-            # Inherited by workers: they do no arithmetic of their own.
+            # Inherited by workers, which do no arithmetic themselves.
             os.environ.setdefault("OMP_NUM_THREADS", "1")
             chosen = local(workers)
         yield stack.enter_context(chosen)

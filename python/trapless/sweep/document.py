@@ -1,4 +1,4 @@
-"""The file of a sweep: read, checked, and its places remembered for error messages."""
+"""The file of a sweep: parses and checks it, with line numbers for error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .options import PRICE, Options, Value, suggestion
 TABLES = ["title", "run", "axes", "zip", "one-at-a-time", "exclude", "jobqueue", "report"]
 RANGE = {"from", "count", "step"}
 MOST_VALUES = 100_000
-# What the page shows first, if the file does not say.
+# What the page shows first by default.
 REPORT: dict[str, Any] = {"counters": [], "baseline": None}
 
 Source = str | os.PathLike[str] | dict[str, Any]
@@ -45,7 +45,7 @@ class Document:
 
 
 class Reader:
-    """Checks tables, and tells where they are wrong."""
+    """Checks tables; errors name the place."""
 
     def __init__(self, name: str, text: str, known: Options) -> None:
         self.name, self.known_options = name, known
@@ -61,22 +61,22 @@ class Reader:
         return self.name
 
     def error(self, path: Keys, sentence: str) -> NoReturn:
-        """Ends with a sentence about the key `path`."""
+        """Raises an error about the key `path`."""
         raise SweepError(f"{self.where(*path)}: {sentence}")
 
     def known(self, path: Keys, table: Mapping[str, Any], names: Collection[str]) -> None:
-        """Refuses keys of `table` that are not `names`."""
+        """Rejects keys of `table` that are not in `names`."""
         for key in table:
             if key not in names:
                 self.error([*path, key], f"unknown key {key}; {suggestion(key, names)}")
 
     def set(self, name: str, value: Value, where: str) -> None:
-        """Remembers a value of an option, which the program checks with all others."""
+        """Records a value of an option; the program checks all of them together."""
         self.known_options.check_name(name, where)
         self.set_values.append((name, value, where))
 
     def table(self, path: Keys, value: Any) -> dict[str, Any]:
-        """Refuses what is no table."""
+        """Rejects a value that is not a table."""
         if not isinstance(value, dict):
             self.error(path, f"{'.'.join(map(str, path))} is {value!r}, not a table")
         return value
@@ -99,7 +99,7 @@ class Reader:
         return result
 
     def several(self, path: Keys, table: Any, twice: bool = False) -> Lists:
-        """A table of options with a list of values each. `twice`: values may come again."""
+        """A table of options with a list of values each. `twice`: values may be repeated."""
         result: dict[str, Any] = {}
         for name, value, at in self.options(path, table):
             where = self.where(*at)
@@ -155,7 +155,7 @@ def read(source: Source, program: str) -> Document:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SweepError(f"{path} is no TOML: {error}") from None
+        raise SweepError(f"{path} is not TOML: {error}") from None
     return check(tables, Reader(str(path), text, options), path.resolve().parent, text, program)
 
 
@@ -172,8 +172,8 @@ def check(
         columns = zipped[name] = reader.several(["zip", name], table, twice=True)
         lengths = {key: len(values) for key, values in columns.items()}
         if len(set(lengths.values())) != 1:
-            told = ", ".join(f"{key} has {n}" for key, n in lengths.items()) or "it is empty"
-            reader.error(["zip", name], f"lists of zip.{name} are to be equally long: {told}")
+            sizes = ", ".join(f"{key} has {n}" for key, n in lengths.items()) or "it is empty"
+            reader.error(["zip", name], f"lists of zip.{name} must have the same length: {sizes}")
     exclude = tables.get("exclude", [])
     if not isinstance(exclude, list):
         reader.error(["exclude"], "exclude is a table, not a list of them: write [[exclude]]")
@@ -200,7 +200,7 @@ def check(
 
 
 def check_values(values: Sequence[tuple[str, Value, str]], program: str) -> None:
-    """Refuses the first value that an option cannot have."""
+    """Rejects the first value that an option cannot have."""
     found = programs.wrong_values(program, [(name, value) for name, value, _ in values])
     for (name, value, where), wrong in zip(values, found, strict=True):
         if wrong:
@@ -237,7 +237,7 @@ def report(reader: Reader, table: Any) -> dict[str, Any]:
 
 
 def once(reader: Reader, document: Document) -> None:
-    """Refuses an option that is set in two places, and a sweep without runs."""
+    """Rejects an option that is set in two places, and a sweep without runs."""
     places = [(["run", name], name) for name in document.run]
     places += [(["axes", name], name) for name in document.axes]
     places += [(["zip", axis, name], name) for axis, c in document.zip.items() for name in c]

@@ -1,4 +1,4 @@
-"""Has Dask make the runs that are not kept, and keeps each result as it arrives.
+"""Makes the runs that are not kept, by Dask, and stores each result as it arrives.
 
 Which worker makes what, and what becomes of the work of a worker that dies, is Dask's business.
 """
@@ -38,7 +38,7 @@ def make(
     failures: dict[str, str] = {}
     progress.begin(len(runs), None if settings.remote() else workers)
     with connect(settings, workers, plan.document) as client:
-        # A sweep has its own: several may use one scheduler.
+        # One for each sweep: several may use one scheduler.
         name = f"trapless-sweep-{uuid.uuid4().hex}"
         own = worker.Runs(name, plan.own, {} if settings.remote() else environment())
         job: worker.Job = {
@@ -56,19 +56,19 @@ def make(
 
 
 class Keeper:
-    """Takes results as they come: into a store, and for the data."""
+    """Receives results: stores them, and collects their counters."""
 
     def __init__(self, store: Store, results: dict[str, Found]) -> None:
         self.store, self.results = store, results
         self.refused = False
 
     def take(self, key: str, data: bytes) -> None:
-        """Keeps the result of a run."""
-        # Not out of the store again: others can write there.
+        """Stores the result of a run."""
+        # Not read back from the store: other users can write there.
         self.results[key] = counters.of_kept(unpack(data, 0))
         if not self.store.put(key, data) and not self.refused:
             self.refused = True
-            note(f"Some results cannot be kept in {self.store.folder}: something of others' is in "
+            note(f"Some results cannot be kept in {self.store.folder}: other users' files are in "
                  "their place, or they are too large. The data is complete, but the next call makes "
                  "them again")
 
@@ -77,7 +77,7 @@ def collect(
     client: Any, runs: Sequence[Run], job: worker.Job, keeper: Keeper, progress: Quiet,
     failures: dict[str, str],
 ) -> None:
-    """Sends runs to workers, and keeps results in whatever order they come."""
+    """Sends runs to workers, and stores results in the order in which they arrive."""
     prefix = f"trapless-{uuid.uuid4().hex[:8]}-"
     futures: dict[str, Run] = {}
     for run in runs:
@@ -94,7 +94,7 @@ def collect(
 
 
 def finish(future: Any, run: Run, keeper: Keeper) -> str | None:
-    """Keeps the result of a run; why it failed, if it did."""
+    """Stores the result of a run; returns the reason if it failed."""
     try:
         outcome, data = future.result()
     except KilledWorker as error:

@@ -1,9 +1,9 @@
-"""What can go wrong, as sentences for the user."""
+"""Errors, as sentences for the user."""
 
 from __future__ import annotations
 
 class SweepError(Exception):
-    """A sentence that says what is wrong and what to do. `status`: exit status of the command."""
+    """A sentence with the problem and a remedy. `status`: exit status of the command."""
 
     def __init__(self, sentence: str, status: int = 2) -> None:
         super().__init__(sentence)

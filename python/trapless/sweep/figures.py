@@ -1,4 +1,4 @@
-"""Figures of points that differ in nothing but the seed."""
+"""Figures of points that differ only in the seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .statistics import Interval, Sample
 
 @dataclasses.dataclass
 class Group:
-    """Points with the same values but the seed. `values`: counters by seed; `rule`: what the
+    """Points that differ only in the seed. `values`: counters by seed; `rule`: what the
     intervals of so many values are.
     """
 
@@ -28,7 +28,7 @@ class Group:
     rule: Interval = Interval(0, 0.0)
 
     def sample(self, counter: str) -> Sample | None:
-        """The figure over seeds; `None` where some run has none."""
+        """The figure over seeds; `None` if some run lacks it."""
         found = [self.value(seed, counter) for seed in self.values]
         known = [value for value in found if value is not None]
         return Sample(known, self.rule) if known and len(known) == len(found) else None
@@ -71,7 +71,7 @@ def different(plan: Plan) -> list[str]:
 
 
 def word(name: str, value: Value | None) -> str:
-    """A value in a label: names of machines and workloads speak for themselves."""
+    """A value in a label: names of machines and workloads need no option name."""
     if value is None:
         return ""
     if name in ("machine", "workload"):
@@ -84,7 +84,7 @@ def all_counters(found: Iterable[Group]) -> list[str]:
     return sorted({name for group in found for run in group.values.values() for name in run})
 
 
-# What is shown first, in this order, as far as it is there.
+# Figures shown first, in this order, if they exist.
 FIRST = ["per_interrupt.exits", "per_interrupt.firmware_traps", "per_work.exits",
          "per_work.cycles", "guest_exits", "cycles", "latency.guest_timer.p50",
          "latency.guest_ipi.p50", "latency.guest_device.p50"]
@@ -113,7 +113,7 @@ def shown_first(plan: Plan, found: Sequence[Group]) -> list[str]:
 
 
 def title(counter: str) -> str:
-    """A counter for people."""
+    """Title of a counter."""
     return TITLES.get(counter, counter)
 
 

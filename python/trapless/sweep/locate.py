@@ -1,4 +1,4 @@
-"""Lines of a TOML file. Python's parser gives values without places."""
+"""Lines of a TOML file. Python's parser does not report positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sweeps need beside Python's own modules: `needs.txt`, which the command reads, too."""
+"""Packages that sweeps need besides the standard library: `needs.txt`, also read by the command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def packages() -> list[str]:
 
 
 def check() -> None:
-    """Refuses a Python that cannot run sweeps, with what to install."""
+    """Rejects a Python that cannot run sweeps; the error says what to install."""
     if sys.version_info < OLDEST:
         version = ".".join(map(str, sys.version_info[:2]))
         raise SweepError(f"sweeps need Python 3.11 or later; this is {version}")

@@ -14,13 +14,13 @@ from .errors import SweepError
 Value = int | str | bool
 """The value of an option."""
 
-# Prefixes of names that the workload, a machine or the cost model has.
+# Prefixes of names of the workload's, a machine's or the cost model's options.
 SETTING, PRICE = "set.", "price."
 # As a value of `cost`: the machine's own model.
 DEFAULT = "default"
 # Fields of a run whose parts are options of their own.
 SETTINGS, PRICES = "settings", "prices"
-# Names that a list has before the rest is left out.
+# Maximum number of names in a list; the rest is left out.
 LISTED = 30
 
 
@@ -35,13 +35,13 @@ def suggestion(name: str, known: Collection[str], most: int = 1) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the program says that can be set: options with one value each, and prices."""
+    """The settable options, as the program lists them: those with one value each, and prices."""
 
     names: Sequence[str]
     prices: Sequence[str]
 
     def check_name(self, name: str, where: str) -> None:
-        """Refuses what is no option."""
+        """Rejects a name that is not an option."""
         if name in self.names or name.startswith(SETTING) and len(name) > len(SETTING):
             return
         if name.startswith(PRICE) and len(name) > len(PRICE):

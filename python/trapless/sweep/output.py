@@ -13,7 +13,7 @@ from pyarrow import csv, parquet
 from .counters import Found
 from .options import PRICE, Value
 from .plan import BASE, Plan, Point
-from .store import told, write_file
+from .store import file_errors, write_file
 
 # Behind the columns of options.
 FIXED = [("run", pa.string()), ("phase", pa.string()), ("counter", pa.string()),
@@ -88,6 +88,6 @@ def write(table: pa.Table, folder: Path) -> None:
     parquet.write_table(table, data, compression="zstd", store_schema=True)
     text = io.BytesIO()
     csv.write_csv(table, text)
-    with told(folder):
+    with file_errors(folder):
         write_file(folder / "sweep.parquet", data.getvalue())
         write_file(folder / "sweep.csv", text.getvalue())

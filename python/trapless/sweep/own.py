@@ -1,9 +1,9 @@
-"""Files of the user's own that runs read: machines, workloads, cost models, programs, data.
+"""The user's files that runs read: machines, workloads, cost models, programs, data.
 
 They are read once, when the sweep is planned, and written below a folder of each worker, each at
-the path that it has here: what names another one by a relative path finds it there, too. The
-program says which files there are, and names them in their texts by relative paths: an absolute one
-would name a file of the worker's computer.
+the path that it has here, so that relative paths from one to another stay valid. The program lists
+the files, and replaces paths in their texts by relative ones: an absolute path would name a file of
+the worker's computer.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Found = TypeVar("Found")
 class Own:
     """The files by their paths here; a folder is `None`.
 
-    `folder`: where the user is. `config`: the folder of configurations. `workloads`: files of
-    workloads, by what the sweep calls them, as seen from `folder`.
+    `folder`: the user's current folder. `config`: the folder of configurations. `workloads`: files
+    of workloads by their names in the sweep, relative to `folder`.
     """
 
     folder: str
@@ -58,31 +58,31 @@ class Own:
         return os.path.relpath(path, self.folder)
 
     def take(self, path: str) -> None:
-        """Takes a file, or a folder with all that is in it. `trapless` says if there is none."""
+        """Adds a file, or a folder with its content. `trapless` reports a missing one."""
         parts = path.split("/")
         for i, part in enumerate(parts):
             if part == "..":
-                # To be there, so that it can be left.
+                # Must exist, so that `..` from it works.
                 self.keep("/".join(parts[:i]), None)
         if os.path.isdir(path):
             self.keep(path, None)
-            for name in asked(os.listdir, path):
+            for name in checked(os.listdir, path):
                 self.take(os.path.join(path, name))
         elif os.path.isfile(path):
             self.keep(path, read(path))
         elif os.path.lexists(path):
-            raise SweepError(f"a sweep cannot take along {os.path.normpath(path)}: it is neither a "
+            raise SweepError(f"a sweep cannot copy {os.path.normpath(path)}: it is neither a "
                              "file nor a folder")
 
     def keep(self, path: str, file: File | None) -> None:
-        """Remembers a file or folder. Symbolic links may lead to two by one path."""
+        """Records a file or folder. With symbolic links, two may have the same path."""
         path = os.path.normpath(path)
         if self.files.setdefault(path, file) != file:
-            raise SweepError(f"a sweep cannot take along {path}: it would be two different files")
+            raise SweepError(f"a sweep cannot copy {path}: it would be two different files")
 
 
-def asked(function: Callable[[str], Found], path: str) -> Found:
-    """What the file system says of a path; errors as sentences."""
+def checked(function: Callable[[str], Found], path: str) -> Found:
+    """Result of a file operation on a path; errors as sentences."""
     try:
         return function(path)
     except OSError as error:
@@ -91,8 +91,8 @@ def asked(function: Callable[[str], Found], path: str) -> Found:
 
 def read(path: str) -> File:
     """Content of a file, and whether it is executable."""
-    mode = asked(os.stat, path).st_mode
-    return asked(lambda name: Path(name).read_bytes(), path), mode & stat.S_IXUSR != 0
+    mode = checked(os.stat, path).st_mode
+    return checked(lambda name: Path(name).read_bytes(), path), mode & stat.S_IXUSR != 0
 
 
 def gather(program: str, folder: Path, workloads: Iterable[str], costs: Iterable[str]) -> Own:

@@ -14,7 +14,7 @@ from .counters import Found
 from .figures import Group
 from .plan import BASE, Plan
 from .statistics import Sample
-from .store import told as disk
+from .store import file_errors
 from .store import write_file
 
 MOST_TORNADOS = 3
@@ -28,7 +28,7 @@ def write(
     plan: Plan, results: Mapping[str, Found], failures: Mapping[str, str], folder: Path
 ) -> None:
     """Writes `sweep.html`."""
-    with disk(folder):
+    with file_errors(folder):
         write_file(folder / "sweep.html", render(plan, results, failures).encode())
 
 
@@ -146,14 +146,14 @@ def table(plan: Plan, base: Sequence[Group], first: Sequence[str]) -> dict[str, 
 def in_words(
     plan: Plan, base: Sequence[Group], first: Sequence[str], cases: Sequence[tornado.Case]
 ) -> list[str]:
-    """What came out, in sentences."""
+    """The conclusions, in sentences."""
     baseline = baseline_of(plan, base)
     machines = summary.of_machines(base, first, baseline, comparer(base, baseline))
     return [*machines, *summary.of_prices(cases, first)]
 
 
 def case_content(case: tornado.Case, first: Sequence[str], index: int) -> dict[str, Any]:
-    """What the page says of prices in one base."""
+    """The part of the page about prices in one base."""
     drawn: list[tuple[str, str]] = []
     unchanged: list[str] = []
     for i, counter in enumerate(first):
@@ -169,10 +169,10 @@ def case_content(case: tornado.Case, first: Sequence[str], index: int) -> dict[s
     kinds[tornado.SHOWN].sort(key=lambda d: -max(abs(d.least), abs(d.most)))
     names = {name for name, _ in case.others}
     what = "prices" if names <= case.base.prices.keys() else "prices or whole cost models"
-    told = f"{len(names)} {what} were changed, each alone" if len(names) > 1 \
+    changes = f"{len(names)} {what} were changed, each alone" if len(names) > 1 \
         else f"The price of {names.pop()} was changed" if what == "prices" \
         else f"The cost model {names.pop()} was taken instead"
-    return {"label": case.base.label, "told": told, "tornados": drawn,
+    return {"label": case.base.label, "changes": changes, "tornados": drawn,
             "unchanged": unchanged, **kinds}
 
 

@@ -18,9 +18,9 @@ from .errors import SweepError
 from .options import DEFAULT, PRICE, Value, specification
 from .own import Own, gather
 from .program import About, Place
-from .store import told
+from .store import file_errors
 
-# Changes with the meaning of keys: results of another format are not found.
+# Changed whenever the meaning of keys changes, so that older results are not found.
 FORMAT = 2
 MOST_POINTS = 1_000_000
 BASE = "base"
@@ -41,7 +41,7 @@ class Point:
 
 @dataclasses.dataclass
 class Run:
-    """A run to be made. Can be sent to another computer: the files that it names travel there."""
+    """A run to be made. Can be sent to another computer, together with the files that it names."""
 
     key: str
     spec: dict[str, Any]
@@ -101,14 +101,14 @@ def excluded(options: Mapping[str, Value], table: Mapping[str, Sequence[Value]])
 
 
 def plan(source: Source, program: str) -> Plan:
-    """Asks the program what the points are, and which runs they need."""
+    """Builds points and runs from the answers of the program."""
     document = documents.read(source, program)
     found = [each for point in points(document) for each in expanded(point, document.prices)]
     workloads = dict.fromkeys(str(point.options["workload"]) for point in found)
     own = gather(program, document.folder, workloads, costs(found))
     specs = [spec_of(point.options, document, own) for point in found]
     with tempfile.TemporaryDirectory(prefix="trapless-sweep-") as root:
-        with told(root):
+        with file_errors(root):
             place = own.write(root, programs.environment())
         answers = identified(program, specs, place)
     result = Plan(document, [], {}, own, program)
@@ -142,7 +142,7 @@ def spec_of(options: Mapping[str, Value], document: Document, own: Own) -> dict[
 
 
 def plainly(spec: Mapping[str, Any]) -> str:
-    """A run as text, which tells it from others."""
+    """A run as text: a unique key."""
     return json.dumps(spec, sort_keys=True)
 
 
@@ -154,7 +154,7 @@ def unpriced(spec: Mapping[str, Any]) -> dict[str, Any]:
 def identified(
     program: str, specs: Sequence[Mapping[str, Any]], place: Place
 ) -> dict[str, About]:
-    """What the program says of runs, and of the same without other prices, by their text."""
+    """The identities of runs, and of the same runs without changed prices, by their text."""
     different = {plainly(s): s for spec in specs for s in (spec, unpriced(spec))}
     answers = programs.identify(program, list(different.values()), place)
     return dict(zip(different, answers, strict=True))
@@ -165,7 +165,7 @@ def add(result: Plan, point: Point, spec: dict[str, Any], answers: Mapping[str, 
     answer, base = answers[plainly(spec)], answers[plainly(unpriced(spec))]
     point.prices = answer.prices
     if point.one_of_all and answer.prices == base.prices:
-        return  # A price so small that the factor does not change it.
+        return  # The price is so small that the factor has no effect.
     others = {name: value for name, value in point.options.items()
               if not name.startswith(PRICE) and name != "cost"}
     workload = result.own.plain(str(point.options["workload"]))

@@ -30,12 +30,12 @@ STYLE: dict[str, Any] = {
     "font.family": "sans-serif", "axes.titlesize": 10, "axes.titlelocation": "left",
     "axes.formatter.useoffset": False, "axes.formatter.limits": (-4, 6),
 }
-# Inches at 96 pixels: as wide as a telephone, so that nothing is shrunk there.
+# Inches at 96 pixels: as wide as the screen of a phone, so that nothing is scaled down there.
 WIDTH = 3.7
 MOST_ROWS = 40
-# Lines that a reader can tell apart.
+# Maximum number of lines that a reader can distinguish.
 MOST_LINES = 8
-# An axis of numbers with as many values is drawn as a line.
+# Number of values from which a numeric axis is drawn as a line.
 LEAST_NUMBERS = 3
 
 
@@ -52,7 +52,7 @@ def svg(figure: Figure, name: str) -> str:
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var({variable})")
     text = re.sub(r'font: ([\d.]+)px [^;"]*', r"font: \1px var(--font)", text)
-    # The shape stays; the size is the style sheet's, which fills the card.
+    # Keeps the aspect ratio; the style sheet scales it to fill the card.
     head, rest = text.split(">", 1)
     head = re.sub(r' (?:width|height)="[^"]*"', "", head)
     return head.replace("<svg", '<svg role="img"', 1) + ">" + rest
@@ -110,7 +110,7 @@ def rows(found: Sequence[Group], counter: str) -> Figure:
 
 
 def series_of(found: Sequence[Group], axis: str) -> dict[str, list[Group]]:
-    """Groups that differ in nothing but `axis`, by what they have in common."""
+    """Groups that differ only in `axis`, by what they have in common."""
     series: dict[str, list[Group]] = {}
     for group in found:
         words = [w for w in group.label.split(" ") if not w.startswith(short(axis) + "=")]
@@ -167,7 +167,7 @@ def short(axis: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """A label that is not too long."""
+    """A label of limited length."""
     return text if len(text) <= 28 else text[:27] + "…"
 
 

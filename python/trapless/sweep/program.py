@@ -1,4 +1,4 @@
-"""The `trapless` program: what it is asked for before anything runs. It takes requests as JSON
+"""The `trapless` program: requests to it before anything runs. It takes requests as JSON
 (`trapless call`).
 """
 
@@ -34,7 +34,7 @@ class Place:
 
 @dataclasses.dataclass
 class About:
-    """What the program says of a run."""
+    """The program's description of a run."""
 
     identity: dict[str, Any]
     prices: dict[str, int]
@@ -70,33 +70,33 @@ def call(program: str, request: Mapping[str, Any], place: Place | None = None) -
     except OSError as error:
         raise SweepError(f"cannot start {program}: {error.strerror}") from None
     if result.returncode != 0:
-        said = result.stderr.strip().removeprefix("trapless: ")
-        said = said.replace(place.root, "") if place else said
-        raise SweepError(said or f"{program} ended with status {result.returncode}")
+        message = result.stderr.strip().removeprefix("trapless: ")
+        message = message.replace(place.root, "") if place else message
+        raise SweepError(message or f"{program} ended with status {result.returncode}")
     try:
         return json.loads(result.stdout)
     except ValueError:
-        raise SweepError(f"{program} does not say what it runs; it is too old") from None
+        raise SweepError(f"{program} is too old: it does not describe its runs") from None
 
 
 def counters(program: str, ledger: Path) -> list[dict[str, Any]]:
     """The parts of a run with all their counters, by the program that wrote its ledger.
 
-    Raises `RuntimeError` with what the program said.
+    Raises `RuntimeError` with the program's error message.
     """
     command = [program, "report", "--counters", str(ledger)]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     try:
         [parts] = json.loads(result.stdout)
     except ValueError:
-        said = result.stderr.strip().removeprefix("trapless: ")
-        raise RuntimeError(f"it cannot say its counters: {said}") from None
+        message = result.stderr.strip().removeprefix("trapless: ")
+        raise RuntimeError(f"it cannot list its counters: {message}") from None
     found: list[dict[str, Any]] = parts
     return found
 
 
 def intervals(program: str, runs: Iterable[int]) -> dict[int, Interval]:
-    """What the intervals of medians are, by number of runs."""
+    """Ranks of the intervals of medians, by number of runs."""
     counts = sorted(set(runs))
     answer = call(program, {"intervals": {"runs": counts}})
     return {count: Interval(*rule) for count, rule in zip(counts, answer, strict=True)}
@@ -110,7 +110,7 @@ def options(program: str) -> Options:
 
 
 def wrong_values(program: str, values: Iterable[tuple[str, Value]]) -> list[str | None]:
-    """What is wrong with each value of an option, if anything is."""
+    """The error of each value of an option, or `None`."""
     fields = [specification({name: value}, bare=True) for name, value in values]
     answer = call(program, {"options": {"values": fields}})
     found: list[str | None] = answer["wrong"]
@@ -126,7 +126,7 @@ def identify(program: str, specs: Sequence[Mapping[str, Any]], place: Place) -> 
     identities = [precise(found, program) for found in answer["identities"]]
     found = []
     for run in answer["runs"]:
-        command = told(run["command"], program)
+        command = renamed(run["command"], program)
         if "error" in run:
             raise SweepError(f"{command}: {run['error'].replace(place.root, '')}")
         identity = identities[run["identity"]]
@@ -145,11 +145,11 @@ def precise(found: dict[str, Any], program: str) -> dict[str, Any]:
 
 @functools.cache
 def digest(path: str) -> str:
-    """The checksum of a file that does not change while this process lives."""
+    """The checksum of a file that does not change while this process runs."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def told(command: str, program: str) -> str:
+def renamed(command: str, program: str) -> str:
     """A command, for people. A program of their own has another name."""
     return command if Path(program).name == "trapless" else f"{program}{command[len('trapless'):]}"

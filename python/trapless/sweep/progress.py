@@ -1,4 +1,4 @@
-"""How far a sweep is: a line that moves on a terminal, else a line now and then."""
+"""Progress of a sweep: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def note(text: str) -> None:
 
 
 class Quiet:
-    """Shows nothing, and holds the futures until their results are kept."""
+    """Shows nothing; holds the futures until their results are stored."""
 
     def __init__(self) -> None:
         self.held: dict[str, Any] = {}
@@ -37,7 +37,7 @@ class Quiet:
         """Before workers start."""
 
     def sent(self, future: Any) -> None:
-        """A run is on its way."""
+        """A run was submitted."""
         self.held[future.key] = future
 
     def futures(self) -> list[Any]:
@@ -45,11 +45,11 @@ class Quiet:
         return list(self.held.values())
 
     def done(self, future: Any, run: Run, error: str | None) -> None:
-        """The result of `run` is kept, or is an error."""
+        """The result of `run` is stored, or the run has failed."""
         self.held.pop(future.key, None)
 
     def close(self) -> None:
-        """At the end, however it comes."""
+        """Called at the end, also after errors."""
 
 
 class Lines(Quiet):

@@ -1,4 +1,4 @@
-"""How a sweep is made; nothing here changes its results."""
+"""Where and how a sweep is made; no effect on its results."""
 
 from __future__ import annotations
 

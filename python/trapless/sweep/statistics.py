@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Interval(NamedTuple):
-    """What the interval of several runs is, as the program says.
+    """The interval of several runs, as the program defines it.
 
     `outside`: how many values it leaves out at each end. `coverage`: the probability with which it
     contains the median.
@@ -35,7 +35,7 @@ class Sample:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its ends; `None` for a single run, which says nothing about others."""
+        """Its ends; `None` for a single run, which permits no statement about others."""
         if self.runs < 2:
             return None
         left = self.rule.outside

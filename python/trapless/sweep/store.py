@@ -28,11 +28,11 @@ from .errors import SweepError
 
 MAGIC = b"trapless-result/1"
 TEMPORARY = ".new-"
-# Seconds after which nobody is still writing a file.
+# Seconds after which a temporary file counts as abandoned.
 DAY = 24 * 60 * 60
-# Most bytes of a result, compressed or not. Parsed, it may take 25 times as much memory.
+# Maximum size of a result in bytes, compressed or not. Parsed, it may take 25 times as much memory.
 MOST = 8 << 20
-# Reasons to stop the sweep: what follows would fail, too.
+# Errors that stop the sweep: further writes would fail, too.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -50,7 +50,7 @@ def pack(content: Mapping[str, Any]) -> bytes:
 
 
 class Damaged(Exception):
-    """A kept result that is not what was written."""
+    """A kept result differs from what was written."""
 
 
 def unpack(data: bytes, most: int = MOST) -> dict[str, Any]:
@@ -72,11 +72,11 @@ def unpack(data: bytes, most: int = MOST) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a regular file; others may have put something else in its place.
+    """The bytes of a regular file; another user may have put something else in its place.
 
     Raises `Damaged` if it is none, and the errors of the file system.
     """
-    # A pipe would wait for somebody who writes.
+    # Opening a pipe would block until there is a writer.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -88,21 +88,21 @@ def read_file(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def told(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turns errors of the file system into sentences."""
+def file_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Converts errors of the file system to `SweepError`."""
     try:
         yield
     except OSError as error:
         if error.errno in FULL:
-            raise SweepError(f"the disk with {path} is full; nothing half-written is left", 1) \
+            raise SweepError(f"the disk with {path} is full; no incomplete file is left", 1) \
                 from None
         raise SweepError(f"cannot write to {path}: {error.strerror}") from None
 
 
 @functools.cache
 def computer() -> str:
-    """Names this computer since it was started, with the processes that can be seen here: those of
-    a container are others, with the same numbers."""
+    """Identifies this computer since its boot, and the PID namespace: in a container the same
+    numbers are other processes."""
     started = Path("/proc/sys/kernel/random/boot_id").read_bytes()
     about = os.uname().nodename.encode() + started + os.readlink("/proc/self/ns/pid").encode()
     return hashlib.sha256(about).hexdigest()[:12]
@@ -114,8 +114,8 @@ def temporary_name() -> str:
 
 
 def abandoned(path: Path) -> bool:
-    """Whether nobody is writing any more what has a temporary name. Processes of other computers
-    cannot be seen; their files are left alone for a day."""
+    """Whether the process that wrote a temporary file has ended. For other computers this is
+    unknown; their files are kept for a day."""
     where, process, *_ = path.name.removeprefix(TEMPORARY).split("-") + [""]
     if where == computer() and not (process.isdecimal() and psutil.pid_exists(int(process))):
         return True
@@ -123,7 +123,7 @@ def abandoned(path: Path) -> bool:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Writes a whole file, or leaves what was there."""
+    """Writes a file atomically: on errors the old content remains."""
     folder = path.parent
     handle, name = tempfile.mkstemp(prefix=temporary_name(), dir=folder)
     temporary: str | None = name
@@ -149,12 +149,12 @@ def write_file(path: Path, data: bytes) -> None:
 def share(folder: Path, store: Path) -> None:
     """Gives a user's folder in a store the rights that the store has, whatever the umask."""
     rights = store.stat()
-    # Not by its name: others could put a link to another folder of this user there.
+    # Not by its name: another user could replace it by a link to another folder of this user.
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(handle).st_uid == os.geteuid():
             with contextlib.suppress(PermissionError):
-                os.fchown(handle, -1, rights.st_gid)  # If the user is in that group.
+                os.fchown(handle, -1, rights.st_gid)  # Fails unless the user is in that group.
             os.fchmod(handle, stat.S_IMODE(rights.st_mode))
     finally:
         os.close(handle)
@@ -169,8 +169,8 @@ class Store:
         self.folder = Path(folder).absolute()
 
     def prepare(self) -> None:
-        """Makes the folder, and removes what killed sweeps were writing."""
-        with told(self.folder):
+        """Creates the folder, and removes temporary files of killed sweeps."""
+        with file_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         for below in self.folder.glob("??/"):
             with contextlib.suppress(OSError):
@@ -178,7 +178,7 @@ class Store:
         self.remove_leftovers()
 
     def remove_leftovers(self) -> None:
-        """Removes what killed sweeps were writing."""
+        """Removes temporary files of killed sweeps."""
         for path in self.folder.glob(f"*/{TEMPORARY}*"):
             with contextlib.suppress(OSError):
                 if abandoned(path):
@@ -189,7 +189,7 @@ class Store:
                     path.rmdir()
 
     def path(self, key: str) -> Path:
-        """Where the result of a run is."""
+        """Path of the result of a run."""
         return self.folder / key[:2] / f"{key}.result"
 
     def put(self, key: str, data: bytes) -> bool:
@@ -200,19 +200,19 @@ class Store:
         data = MAGIC + b" " + check + b"\n" + data
         if len(data) > MOST:
             return False
-        with told(self.folder):
+        with file_errors(self.folder):
             if not self.make(path.parent):
                 return False
             try:
                 write_file(path, data)
             except (PermissionError, IsADirectoryError, NotADirectoryError):
-                # Another user may have kept it meanwhile, in a folder of theirs.
+                # Another user may have stored it meanwhile, in a folder of theirs.
                 return self.has(key)
         return True
 
     def make(self, folder: Path) -> bool:
-        """Makes a folder for results. It appears with its rights: others may be waiting for it.
-        `False`: something else is in its place."""
+        """Creates a folder for results, with its permissions from the start: other users may be
+        waiting for it. `False`: something else is in its place."""
         if not folder.is_dir():
             new = Path(tempfile.mkdtemp(prefix=temporary_name(), dir=self.folder))
             share(new, self.folder)
@@ -220,11 +220,11 @@ class Store:
                 new.rename(folder)
             except OSError:
                 new.rmdir()
-        # Through a link of another user's it would go to any folder of this one.
+        # Through another user's link it would go to an arbitrary folder of this user.
         return folder.is_dir() and not folder.is_symlink()
 
     def has(self, key: str) -> bool:
-        """Whether there is a result, whole."""
+        """Whether there is a complete result."""
         with contextlib.suppress(Damaged):
             return self.get(key) is not None
         return False

@@ -1,4 +1,4 @@
-"""What came out of a sweep, in sentences: each figure is judged by itself."""
+"""Results of a sweep in sentences: each figure is judged by itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from . import tornado
 from .figures import Group, title
 
-# Figures that have a sentence.
+# Figures with a sentence.
 MOST = 4
 
 Compared = Callable[[Group], Group | None]

@@ -1,4 +1,4 @@
-"""A run where Dask puts it: in a process of its own, with copies of the user's files."""
+"""Makes a run on a Dask worker: in a separate process, with copies of the user's files."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .plan import Run
 from .program import Place
 from .store import pack
 
-# Last characters of what a failed run has said.
-MOST_SAID = 2000
-# Beginnings of lines that say what a run is about to do.
+# Maximum number of characters kept of a failed run's error output, from its end.
+MOST_OUTPUT = 2000
+# Beginnings of lines that announce the steps of a run.
 ANNOUNCED = ("Making image ", "Running ")
-# A run is killed with the worker that waits for it, where the system has this program.
+# Kills the run when its worker dies, if the system has this program.
 GUARD = ("setpriv", "--pdeathsig", "KILL")
 
 
 Outcome = tuple[str, Any]
-"""What became of a run: `("done", packed ledger)`, or `("failed", what it said)`."""
+"""The outcome of a run: `("done", packed ledger)`, or `("failed", error output)`."""
 
 
 class Job(TypedDict):
@@ -83,24 +83,24 @@ class Runs(WorkerPlugin):  # type: ignore[misc]
         with self.lock:
             if self.stopped:
                 return None
-            # A session of its own: Ctrl-C on the terminal is for the sweep, which ends it.
+            # A separate session: Ctrl-C on the terminal reaches only the sweep, which ends the run.
             process = subprocess.Popen([*self.guard, *command], start_new_session=True, **options)
             self.processes.add(process)
             return process
 
     def ended(self, process: subprocess.Popen[bytes]) -> None:
-        """Forgets a run that is over."""
+        """Removes a run that has ended."""
         with self.lock:
             self.processes.discard(process)
 
     def check(self, program: str, run: Run) -> None:
-        """Refuses a program that is not the one which planned the run; asks it once."""
+        """Rejects a program that differs from the one that planned the run; queries it once."""
         spec = {name: value for name, value in run.spec.items() if name != "seed"}
-        asked = json.dumps([program, spec], sort_keys=True)
-        if asked not in self.programs:
+        query = json.dumps([program, spec], sort_keys=True)
+        if query not in self.programs:
             [about] = programs.identify(program, [spec], self.place())
-            self.programs[asked] = about.identity
-        there, here = run.identity, self.programs[asked]
+            self.programs[query] = about.identity
+        there, here = run.identity, self.programs[query]
         for name in sorted(set(there) | set(here)):
             if there.get(name) != here.get(name):
                 raise RuntimeError(
@@ -128,9 +128,9 @@ def execute(runs: Runs, run: Run, job: Job, folder: Path) -> Outcome:
         runs.check(job["program"], run)
     ledger, request = folder / "ledger.json", folder / "request.json"
     request.write_text(json.dumps({"run": {"spec": run.spec, "ledger": str(ledger)}}), "utf-8")
-    with open(folder / "said", "w+b") as said, open(request, "rb") as asked:
+    with open(folder / "stderr", "w+b") as stderr, open(request, "rb") as stdin:
         process = runs.start([job["program"], "call"], cwd=place.folder,
-                             env={**os.environ, **place.environment}, stderr=said, stdin=asked,
+                             env={**os.environ, **place.environment}, stderr=stderr, stdin=stdin,
                              stdout=subprocess.DEVNULL)
         if process is None:
             return ("stopped", None)
@@ -139,8 +139,8 @@ def execute(runs: Runs, run: Run, job: Job, folder: Path) -> Outcome:
         finally:
             process.kill()
             runs.ended(process)
-        said.seek(0)
-        words = said.read().decode(errors="replace")
+        stderr.seek(0)
+        words = stderr.read().decode(errors="replace")
     if runs.stopped:
         return ("stopped", None)
     words = words.replace(str(folder), ".").replace(place.root, "")
@@ -149,26 +149,26 @@ def execute(runs: Runs, run: Run, job: Job, folder: Path) -> Outcome:
     try:
         content = json.loads(ledger.read_bytes())
     except (OSError, ValueError) as error:
-        return ("failed", f"it wrote no ledger: {error}".replace(str(folder), "."))
+        return ("failed", f"it did not write a ledger: {error}".replace(str(folder), "."))
     try:
         counters = programs.counters(job["program"], ledger)
     except RuntimeError as error:
         return ("failed", str(error).replace(str(folder), "."))
-    # When and how fast a run was made says nothing about it.
+    # Data about the host computer are no property of the run.
     content.pop("host", None)
     result = {"key": run.key, "about": run.about, "ledger": content, "counters": counters}
     return ("done", pack(result))
 
 
-def reason(status: int, said: str) -> str:
-    """Why a run failed: the signal that ended it, and the end of what it said."""
-    lines = [line.rstrip() for line in said[-MOST_SAID:].splitlines()]
+def reason(status: int, output: str) -> str:
+    """Why a run failed: the signal that ended it, and the end of its error output."""
+    lines = [line.rstrip() for line in output[-MOST_OUTPUT:].splitlines()]
     lines = [line for line in lines if line and not line.startswith(ANNOUNCED)]
-    said = "\n".join(lines).removeprefix("trapless: ")
+    output = "\n".join(lines).removeprefix("trapless: ")
     if status < 0:
         try:
             name = signal.Signals(-status).name
         except ValueError:
             name = f"signal {-status}"
-        return "\n".join([f"ended by {name}", *([said] if said else [])])
-    return said or f"exit status {status}"
+        return "\n".join([f"ended by {name}", *([output] if output else [])])
+    return output or f"exit status {status}"

@@ -209,8 +209,8 @@ fn qcow2_image_keeps_what_is_written() {
 
 #[test]
 fn failures_of_the_host_are_reported_once() {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let to = Arc::clone(&told);
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let to = Arc::clone(&reports);
     let report: Report = Arc::new(move |text: &str| to.lock().unwrap().push(text.to_owned()));
     let folder = tempfile::tempdir().unwrap();
     let image = image(folder.path(), "a.img", &[7; 8192], "");
@@ -221,9 +221,9 @@ fn failures_of_the_host_are_reported_once() {
     for _ in 0..3 {
         assert!(disk.read(4096, &mut [0; 512]).is_err());
     }
-    let told = told.lock().unwrap();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("a.img"));
+    let reports = reports.lock().unwrap();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert!(reports[0].contains("a.img"));
 }
 
 /// Promise: an image that was cut off, or whose refcounts are gone, is refused with `rw`; without,

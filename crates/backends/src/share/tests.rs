@@ -1,4 +1,4 @@
-//! A guest's driver in a few lines: what it is told, and what it cannot reach.
+//! A guest's driver in a few lines: what it receives, and what it cannot reach.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -372,22 +372,22 @@ fn copies_of_a_folder_look_the_same() {
     let [one, two] = ["shared", "copy"].map(|name| {
         let mut guest = Guest::of(&world.path().join(name), "");
         let names = guest.list(ROOT);
-        let mut said = vec![format!("{names:?}").into_bytes()];
+        let mut answers = vec![format!("{names:?}").into_bytes()];
         for (name, _) in names.iter().filter(|(name, _)| name.len() < 5) {
             if let Ok(answer) = guest.ask(op::LOOKUP, ROOT, &text(name)) {
                 // Links have no time that can be set here.
                 let link = ["link", "up", "down"].contains(&name.as_str());
-                said.push(answer[..if link { 64 } else { answer.len() }].to_vec());
+                answers.push(answer[..if link { 64 } else { answer.len() }].to_vec());
             }
         }
         let (node, handle) = guest.create(ROOT, "new", 0o644).unwrap();
         guest.write(handle, 0, b"1").unwrap();
         let mut body = Vec::new();
         body.zeroes(16);
-        said.push(guest.ask(op::GETATTR, node, &body).unwrap());
-        said.push(guest.ask(op::GETATTR, ROOT, &body).unwrap());
-        said.push(guest.ask(op::STATFS, ROOT, &[]).unwrap());
-        said
+        answers.push(guest.ask(op::GETATTR, node, &body).unwrap());
+        answers.push(guest.ask(op::GETATTR, ROOT, &body).unwrap());
+        answers.push(guest.ask(op::STATFS, ROOT, &[]).unwrap());
+        answers
     });
     assert_eq!(one, two);
 }

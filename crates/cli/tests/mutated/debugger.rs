@@ -1,4 +1,4 @@
-//! Packets of a debugger: each is answered or ignored, and the session goes on.
+//! Packets of a debugger: each is answered or ignored, and the session continues.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -165,7 +165,7 @@ fn damage(text: &mut Vec<u8>, random: &mut SplitMix64) {
     *text = sealed;
     if random.next_u64() % 8 == 0 {
         mutate(text, random);
-        // What is cut off would go on with the next packet.
+        // Terminates the packet, or the next one would become part of it.
         text.extend(b"#00");
     }
 }

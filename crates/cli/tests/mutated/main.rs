@@ -41,7 +41,7 @@ const RAM_BYTES: u64 = 8 << 20;
 /// `j .`
 const FOREVER: [u8; 4] = [0x6f, 0, 0, 0];
 
-/// Takes a file that may be damaged. `Err` is what the user is told.
+/// Takes a file that may be damaged. `Err` is the error message.
 type Take = Box<dyn Fn(&[u8]) -> Result<(), String> + Send>;
 
 /// Damages a file.

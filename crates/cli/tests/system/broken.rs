@@ -66,7 +66,7 @@ fn cut_kernels_are_refused() {
 }
 
 /// Promise: what is no initrd is the kernel's business: it says so on the console, and the command
-/// goes on.
+/// continues.
 #[test]
 fn a_broken_initrd_is_reported_by_the_kernel() {
     let initrd = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken-initrd");

@@ -1,4 +1,4 @@
-//! Runs that go on out of a file.
+//! Runs that continue out of a file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ fn without_host(text: &str) -> String {
     ledger.to_json()
 }
 
-/// Promise: a run that goes on from a checkpoint, made at any time by one engine and resumed by the
-/// other, has the ledger of the run that never stopped, byte for byte but for the host block.
+/// Promise: a run that continues from a checkpoint, made at any time by one engine and resumed by
+/// the other, has the ledger of the run that never stopped, byte for byte but for the host block.
 #[test]
 fn resumed_runs_have_the_ledger_of_the_whole_run() {
     let whole = by_engine(Engine::Interpreted);
@@ -125,7 +125,7 @@ impl OwnCache {
     }
 
     /// The ledgers of a comparison with this name: as text without the host block, and where they
-    /// went on from a checkpoint; and what the command said.
+    /// continued from a checkpoint; and what the command said.
     fn compare(&self, name: &str) -> (Vec<String>, Vec<Option<u64>>, String) {
         let mut command = self.command(&["compare", "--machines", "sstc,trapless"]);
         command.args(["--seeds", "1", "--out"]).arg(scratch(name));
@@ -150,7 +150,7 @@ impl OwnCache {
     }
 }
 
-/// Promise: a command that is repeated goes on where the measured part begins, with the same
+/// Promise: a command that is repeated continues where the measured part begins, with the same
 /// ledgers; a checkpoint that is damaged is noticed and made again.
 #[test]
 fn repeated_runs_go_on_from_what_was_kept() {

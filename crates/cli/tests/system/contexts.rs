@@ -14,7 +14,7 @@ fn host() -> &'static Host {
 }
 
 /// Promise: a guest that knows Xvei rings a doorbell by the number of its request, without an exit,
-/// and numbers that are nobody's harm nobody (`linux/tests/events.c`).
+/// and invalid numbers have no effect (`linux/tests/events.c`).
 #[test]
 fn guests_can_post_by_number() {
     host().assert_passed(&[
@@ -26,7 +26,7 @@ fn guests_can_post_by_number() {
     ]);
 }
 
-/// Promise: what a guest has kicked is heard, though the doorbell is removed before it was.
+/// Promise: a guest's kick arrives even if the doorbell is removed before it was handled.
 #[test]
 fn a_kick_outlives_its_doorbell() {
     host().assert_passed(&["a kick is heard though its doorbell goes"]);
@@ -59,7 +59,7 @@ fn guest_and_handler_see_nothing_of_each_other() {
     ]);
 }
 
-/// Promise: a handler that is handed over goes on at once, though its thread waits by WFI on
+/// Promise: a handler that is handed over continues at once, though its thread waits by WFI on
 /// another hart; there the next tick is up to 4 ms away.
 #[test]
 fn a_long_handler_does_not_wait_for_a_tick() {
@@ -106,7 +106,7 @@ fn mistakes_of_handlers_are_their_own() {
 
 /// Promise: a handler that reaches for memory that is not its own, whose stack or code others
 /// change or take away, whose process is debugged, forks or dies, fails or answers, and its guest
-/// goes on (`linux/tests/context_hostile.c`).
+/// continues (`linux/tests/context_hostile.c`).
 #[test]
 fn hostile_processes_harm_themselves() {
     host().assert_passed(&[
@@ -207,8 +207,8 @@ fn a_user_takes_a_share_and_no_more() {
     ]);
 }
 
-/// Promise: a kick is heard in time though the CPU that is told of it would sleep, and a CPU that
-/// comes later forgets pages that a process unmaps.
+/// Promise: a kick arrives in time though the CPU that is notified of it would sleep, and a CPU
+/// that comes later forgets pages that a process unmaps.
 #[test]
 fn cpus_that_sleep_or_come_miss_nothing() {
     host().assert_passed(&[

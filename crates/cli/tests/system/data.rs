@@ -235,7 +235,7 @@ fn dates(printed: &str) -> Vec<u64> {
 }
 
 /// Promise: without a network the clock shows the same date each time, or that which the user says,
-/// and goes on when the guest reboots.
+/// and continues when the guest reboots.
 #[test]
 fn the_clock_shows_the_date_that_is_asked_for_and_goes_on_after_a_reboot() {
     let folder = scratch("date");
@@ -420,7 +420,7 @@ fn record_of_a_killed_command_goes_beyond_the_last_typed_line() {
     child.wait().expect("it was killed");
     let again = replay(&folder, &[]);
     let printed = String::from_utf8_lossy(&again.stdout);
-    // How far it was is told five times a second.
+    // Progress is reported five times a second.
     assert!(printed.contains("tick 20"), "{printed}");
 }
 
@@ -440,8 +440,8 @@ fn a_session_that_fails_leaves_its_ledger() {
     assert!(folder.join("l.perfetto-trace").exists());
 }
 
-/// Promise: a session goes on from a checkpoint with what its guest had in memory and on its disk;
-/// on another disk, or with a folder of the host, that is refused.
+/// Promise: a session continues from a checkpoint with what its guest had in memory and on its
+/// disk; on another disk, or with a folder of the host, that is refused.
 #[test]
 fn a_session_goes_on_from_its_checkpoint() {
     let folder = scratch("session");

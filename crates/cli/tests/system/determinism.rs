@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::runs::{Engine, Job, Run, Watched, by_engine, run};
 
-/// The ledger without the block that tells the host's time.
+/// The ledger without the block about the host's time.
 pub fn reproducible(json: &str) -> String {
     let mut ledger: Value = serde_json::from_str(json).expect("ledgers are JSON");
     let block = ledger.as_object_mut().and_then(|l| l.remove("host"));
@@ -21,7 +21,7 @@ fn assert_same(a: &Run, b: &Run) {
 }
 
 /// Promise: two runs write identical ledgers except `host`, however they are watched and whatever
-/// else the computer does meanwhile (other runs go on beside these).
+/// else the computer does meanwhile (other runs are active meanwhile).
 #[test]
 fn watching_a_run_does_not_change_its_ledger() {
     let plain = run("sstc", "timer", Watched::Plain);
@@ -49,10 +49,10 @@ fn engines_write_the_same_ledger() {
     }
 }
 
-/// Promise: the log tells what the ledger counts: every trap and every device access, no more, no
+/// Promise: the log shows what the ledger counts: every trap and every device access, no more, no
 /// less.
 #[test]
-fn log_and_ledger_tell_the_same() {
+fn log_and_ledger_agree() {
     for run in crate::runs::logged() {
         let mut ledger = std::collections::BTreeMap::new();
         for t in &run.ledger.total.traps {

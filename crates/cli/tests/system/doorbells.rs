@@ -65,7 +65,7 @@ fn the_kernel_moves_frames_without_exits() {
     assert!(found.is_empty(), "{found:?}");
 }
 
-/// Promise: a VMM that knows nothing of doorbells, Debian's QEMU, gets its guest's notifications
+/// Promise: a VMM that does not use doorbells, Debian's QEMU, gets its guest's notifications
 /// without exits. What is left are the reads and acknowledgements of the interrupt status.
 #[test]
 fn a_stock_vmm_has_doorbells() {

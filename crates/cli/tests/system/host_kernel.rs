@@ -67,7 +67,7 @@ fn a_guest_with_the_patches_loses_no_edge_of_a_source_that_moves() {
 }
 
 /// Promise: a kernel of the user's own is the one that runs, and the ledger says which it was; what
-/// it lacks is told.
+/// it lacks is reported.
 #[test]
 fn kernels_of_ones_own_are_measured_and_named() {
     let project = Project::new(None).folder().unwrap();

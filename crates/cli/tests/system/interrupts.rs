@@ -1,10 +1,10 @@
 //! `/proc/interrupts` of host and guest, before and after the workload, against the events of the
-//! log (which `determinism::log_and_ledger_tell_the_same` ties to the ledger).
+//! log (which `determinism::log_and_ledger_agree` ties to the ledger).
 //!
 //! The tables are read while the machine runs, so the question is when. `cat` reads one with a
 //! single `sendfile` call, which the log shows: what came before the call is in the table, what
 //! came after it is not. An interrupt *during* the call (0.1 ms) can be on either side; all others
-//! are told exactly.
+//! are reported exactly.
 
 use trapless_ledger::document::{Section, TrapCount};
 
@@ -93,7 +93,7 @@ fn processors(run: &Run, side: Side) -> Vec<Processor<'_>> {
         }
         Side::Guest => {
             let vcpu =
-                |v: &trapless_ledger::document::VcpuInfo| v.vhart.expect("vCPUs are told apart");
+                |v: &trapless_ledger::document::VcpuInfo| v.vhart.expect("vCPUs are distinguished");
             let mut vcpus: Vec<_> = run.ledger.vcpus.iter().collect();
             vcpus.sort_by_key(|v| vcpu(v));
             let list = vcpus

@@ -52,10 +52,11 @@ fn the_test_of_the_kvm_device_passes() {
     device().assert_result("kvm_test", "0");
 }
 
-/// Promise: a guest is told of extensions that its harts have, and of no other: what KVM says of
-/// its own extensions is not taken for one of those to which Linux has given the same number.
+/// Promise: a guest is offered exactly the extensions that its harts have: what KVM
+/// reports about its own extensions is not mistaken for an extension to which Linux has given the
+/// same number.
 #[test]
-fn a_guest_is_told_of_what_it_has() {
+fn a_guest_is_offered_exactly_the_extensions_of_its_harts() {
     let run = isolation();
     let extensions = |key: &str| {
         let text = run
@@ -88,10 +89,10 @@ fn a_guest_kernel_cannot_reach_the_host() {
     run.assert_result("attacker_vmm", "0");
 }
 
-/// Promise: a CPU of a guest goes on, and an interrupt is not lost, whatever another CPU does with
-/// the interrupt while it is on its way: mask, disable, free or move it while it is pending, just
-/// claimed, or being handled (`images/tests/module/trapless_lines.c`); with Xtrapless as with a
-/// PLIC, and with an AIA, whose driver refuses to move a source again before it has moved.
+/// Promise: a CPU of a guest continues, and an interrupt is not lost, whatever another CPU does
+/// with the interrupt while it is on its way: mask, disable, free or move it while it is pending,
+/// just claimed, or being handled (`images/tests/module/trapless_lines.c`); with Xtrapless as with
+/// a PLIC, and with an AIA, whose driver refuses to move a source again before it has moved.
 #[test]
 fn interrupts_can_be_taken_away_from_a_cpu() {
     for (machine, controller) in [
@@ -181,8 +182,8 @@ fn guests_stay_in_their_domain() {
 }
 
 /// Promise: however fast a guest sends to vCPUs that sleep, wait for a hart that they hardly get,
-/// run, or are switched off, the host is told at most once of each between two times that it is on
-/// a hart; no queue overflows, and no interrupt of the host handles more than 32 notifications.
+/// run, or are switched off, the host is notified at most once of each between two times that it is
+/// on a hart; no queue overflows, and no interrupt of the host handles more than 32 notifications.
 #[test]
 fn a_flood_costs_one_notification_for_each_time_off_the_hart() {
     device().assert_passed(&["50000 sgenipi to 1 vCPUs", "6000 sgenipi to 31 vCPUs"]);
@@ -195,13 +196,14 @@ fn a_flood_costs_one_notification_for_each_time_off_the_hart() {
         assert_eq!(
             again,
             BTreeMap::new(),
-            "told again before they were attached"
+            "notified again before they were attached"
         );
         assert!(notified.values().sum::<usize>() > 10, "{notified:?}");
         assert!(most_notifications_of_an_interrupt(log) <= 32);
         assert_eq!(steps_of(log, "HS", "overflow").count(), 0);
     }
-    // All other tests of the device have two vCPUs: of the rest only the flood of 31 is told.
+    // All other tests of the device have two vCPUs: for other vharts, only the flood of 31 causes
+    // notifications.
     let (notified, _) = notifications(&device().log);
     assert!(
         (1..=31).all(|vhart| notified.contains_key(&Some(vhart))),
@@ -209,8 +211,8 @@ fn a_flood_costs_one_notification_for_each_time_off_the_hart() {
     );
 }
 
-/// How often the host was told of each vhart, whatever its domain, and how often of those that had
-/// not been attached since the time before.
+/// How often the host was notified of each vhart, whatever its domain, and how often of those that
+/// had not been attached since the time before.
 fn notifications(log: &Log) -> (BTreeMap<Option<u64>, usize>, BTreeMap<Option<u64>, usize>) {
     let (mut waiting, mut notified, mut again) =
         (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());

@@ -83,8 +83,8 @@ fn reasons_add_up_to_kvms_exits() {
         let faults = exits(run, "page_fault") + exits(run, "other");
         let all = sum(&COUNTED) + sum(&SBI) + sum(&INTERRUPTS) + faults;
         assert_eq!(all, run.console.kvm()["exits"], "{}", run.name());
-        // The same from the table of traps, which knows nothing of reasons, nor who was interrupted
-        // in U-mode: a process, or the handler of a guest.
+        // The same from the table of traps, which has neither reasons nor who was interrupted in
+        // U-mode: a process, or the handler of a guest.
         if !run.ledger.total.redirected.is_empty() {
             continue;
         }
@@ -107,7 +107,7 @@ fn reasons_add_up_to_kvms_exits() {
 /// Promise: `tracepoints=1` counts KVM's tracepoints, those of Xtrapless among them, and they tell
 /// what the ledger counts from outside.
 #[test]
-fn tracepoints_tell_what_the_ledger_counts() {
+fn tracepoints_agree_with_the_ledger() {
     let more = ["--set", "loops=5", "--set", "tracepoints=1"];
     let file = ledger("tracepoints", "trapless", "ipi", &more);
     let traced = |name: &str| {

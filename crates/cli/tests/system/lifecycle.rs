@@ -35,13 +35,13 @@ fn a_suspended_cpu_gets_its_registers_back() {
 }
 
 /// Promise: a VM whose vCPU the controller does not find any more ends with an error instead of
-/// running without its interrupts, and two harts with the same vCPU are told of in the log.
+/// running without its interrupts, and two harts with the same vCPU are reported in the log.
 #[test]
 fn kvm_notices_that_it_lost_track_of_a_vcpu() {
     faults().assert_result("faults", "0");
 }
 
-/// Promise: what the controller of events cannot access is told of in the log.
+/// Promise: what the controller of events cannot access is reported in the log.
 #[test]
 fn kvm_notices_events_that_are_in_no_memory() {
     faults().assert_passed(&[
@@ -60,7 +60,7 @@ fn registers_of_user_mode_are_closed_when_kvm_goes() {
 /// Promise: if more vCPUs are to be woken up than the queue of a hart has room for, they are all
 /// woken up, and a vCPU of another VM for which nothing came is not.
 #[test]
-fn an_overflow_concerns_nobody_else() {
+fn an_overflow_affects_no_other_guest() {
     faults().assert_passed(&[
         "a queue of two overflows",
         "all that sleep are woken up",

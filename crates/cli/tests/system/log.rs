@@ -28,7 +28,7 @@ pub struct Event {
     pub addr: u64,
     /// A trap of a guest's handler in U-mode (Xuer), not of a process.
     pub in_handler: bool,
-    /// A claim of an edge-triggered source, one that nobody completes: how many were before it.
+    /// A claim of an edge-triggered source, one that is never completed: how many were before it.
     pub edge: Option<u64>,
     /// Cycles between a completion and the claim before it on the hart.
     pub claimed_for: Option<u64>,
@@ -125,7 +125,7 @@ fn mark_claims(events: &mut [Event]) {
 const HANDLER_END: &str = "end of a handler that HS-mode began";
 
 /// Notes which traps from U-mode are those of handlers: from a trap out of the guest to the return
-/// to it, or from HS-mode's beginning to the end, and again where an interrupted handler goes on.
+/// to it, or from HS-mode's beginning to the end, and again where an interrupted handler continues.
 fn mark_handlers(events: &mut [Event]) {
     let begun = begun_by_hs(events);
     let mut running = BTreeSet::new();
@@ -183,9 +183,9 @@ fn mark_taken_again(events: &mut [Event]) {
     }
 }
 
-/// Where HS-mode begins handlers, or lets them go on: the log does not tell such a return from one
-/// to a process, but those that ran to their end without a trap show the addresses, and no process
-/// runs there.
+/// Where HS-mode begins handlers, or lets them continue: the log does not tell such a return from
+/// one to a process, but those that ran to their end without a trap show the addresses, and no
+/// process runs there.
 fn begun_by_hs(events: &[Event]) -> BTreeSet<Option<u64>> {
     let mut returned = BTreeMap::new();
     let mut begun = BTreeSet::new();

@@ -9,7 +9,7 @@
 //! | [`kvm`] | the ledger agrees with KVM's statistics in the host |
 //! | [`threads`] | the ledger agrees with the host's scheduler |
 //! | [`interrupts`] | the ledger agrees with `/proc/interrupts` of host and guest |
-//! | [`trace`] | the trace tells what the ledger counts |
+//! | [`trace`] | the trace shows what the ledger counts |
 //! | [`micro`] | what a guest without Linux does is exactly what the ledger counts |
 //! | [`timer`] | what the timer comparison claims |
 //! | [`aia`] | what docs/aia.md claims |
@@ -22,7 +22,7 @@
 //! | [`host_kernel`] | kernels of host and guest can be built with this project's patches |
 //! | [`lifecycle`] | what harts of a KVM host go through loses no interrupt |
 //! | [`restore`] | saved and restored guests lose no interrupt |
-//! | [`checkpoint`] | a run goes on out of a file as if it had never stopped |
+//! | [`checkpoint`] | a run continues out of a file as if it had never stopped |
 //! | [`data`] | files come into guests and out of them |
 //! | [`pci`] | stock drivers use PCI devices |
 //! | [`own`] | a user's workload runs, with files of its own |

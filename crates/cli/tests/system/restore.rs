@@ -3,7 +3,7 @@
 
 use crate::hosts::{Host, restore, restore_with_aia, restore_with_uer};
 
-/// Promise: a paused guest stands still and goes on where it was.
+/// Promise: a paused guest stands still and continues where it was.
 #[test]
 fn a_guest_is_paused_and_resumed() {
     let run = restore();

@@ -287,7 +287,7 @@ pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended; nobody is interested in how.
+        // It may have ended; the manner does not matter.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -439,7 +439,7 @@ fn make(job: Job) -> Result<Run, String> {
         Watched::Trace => std::fs::read(&trace_file).map_err(|e| format!("{name}: {e}"))?,
         _ => Vec::new(),
     };
-    // Megabytes that nobody needs any more.
+    // Megabytes that are no longer needed.
     for file in [log_file, trace_file] {
         if file.exists() {
             std::fs::remove_file(&file).map_err(|e| format!("{name}: {e}"))?;

@@ -75,8 +75,8 @@ fn a_seed_changes_when_a_guest_starts_and_where_its_ticks_fall() {
     assert!(differ(phases[0], phases[1]) > CLEAR, "{phases:?}");
 }
 
-/// Promise: a run is the same alone and beside others, however many go on at a time, and each has a
-/// ledger with its seed in the name.
+/// Promise: a run is the same alone and beside others, however many run at a time, and each
+/// has a ledger with its seed in the name.
 #[test]
 fn a_run_is_the_same_alone_and_in_a_batch() {
     let folder = scratch("series");

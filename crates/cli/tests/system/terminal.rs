@@ -61,7 +61,7 @@ fn boot_with(input: &str, options: &[&str]) -> Running {
     Running(command.spawn().expect("the command starts"))
 }
 
-/// All that a machine has said, and its exit status.
+/// All output of a machine, and its exit status.
 fn end(mut machine: Running) -> (String, Option<i32>) {
     let mut text = String::new();
     let stdout = machine.0.stdout.take().expect("it is piped");

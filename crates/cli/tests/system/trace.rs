@@ -1,4 +1,4 @@
-//! The trace for Perfetto tells what the ledger counts.
+//! The trace for Perfetto shows what the ledger counts.
 
 #[path = "../../../report/tests/decoded/mod.rs"]
 mod decoded;
@@ -12,7 +12,7 @@ use crate::runs::{Watched, run};
 /// Promise: each exit of a real guest is a slice of its vCPU under the ledger's name for the
 /// reason, counters end at the ledger's totals, and the phases are the ledger's.
 #[test]
-fn trace_and_ledger_tell_the_same() {
+fn trace_and_ledger_agree() {
     let traced = run("trapless", "ipi", Watched::Trace);
     let trace = Trace::read(&traced.trace);
     let ledger = &traced.ledger;

@@ -42,7 +42,7 @@ fn interrupts_cost_no_exit() {
                 "{workload} has {name} interrupts"
             );
         }
-        // By the trap's reason, too, which knows nothing of classes.
+        // By the trap's reason, too, which does not use classes.
         for reason in ["csr", "vs_level", "ipi_send", "timer_set", "timer_fire"] {
             assert_eq!(section.exits_of(reason).exits, 0, "{reason} of {workload}");
         }

@@ -55,7 +55,7 @@ fn ipi_uses_two_vcpus_on_two_harts() {
     }
 }
 
-/// Promise: `blk` makes as many requests as it is told to, and reads what was written last, whoever
+/// Promise: `blk` makes as many requests as configured, and reads what was written last, whoever
 /// serves the disk; `cable` gets the right answer to each message.
 #[test]
 fn requests_of_back_ends_are_answered_rightly() {
@@ -67,10 +67,10 @@ fn requests_of_back_ends_are_answered_rightly() {
     for run in runs {
         let name = run.name();
         let result = |key: &str| result(run, key);
-        let asked = asked(run);
+        let requested = requested(run);
         assert_eq!(
             (result("requests"), result("errors")),
-            (asked, 0.0),
+            (requested, 0.0),
             "{name}"
         );
     }
@@ -83,14 +83,14 @@ fn result(run: &Run, key: &str) -> f64 {
         .value
 }
 
-/// Requests that the run was told to make.
-fn asked(run: &Run) -> f64 {
+/// Number of requests that the run was configured to make.
+fn requested(run: &Run) -> f64 {
     let set = run.job.set.iter();
     let number = set.filter_map(|s| s.strip_prefix("requests=")).next();
     number.expect("it is set").parse().expect("a number")
 }
 
-/// Promise: `fio` makes as many requests as it is told to, whoever serves the disk, and its times
+/// Promise: `fio` makes as many requests as configured, whoever serves the disk, and its times
 /// are those of one request. (It fails if a checksum is wrong.)
 #[test]
 fn fio_makes_the_requests_it_is_asked_for() {
@@ -99,8 +99,8 @@ fn fio_makes_the_requests_it_is_asked_for() {
     for run in fio {
         let name = run.name();
         let result = |key: &str| result(run, key);
-        let asked = asked(run);
-        assert_eq!(result("requests"), asked, "{name}");
+        let requested = requested(run);
+        assert_eq!(result("requests"), requested, "{name}");
         let [p50, p99, max] = ["p50", "p99", "max"].map(|of| result(&format!("latency_{of}_ns")));
         // As fio sorts latencies into steps, a percentile may be a step more than the longest.
         assert!(1e3 < p50 && p50 <= p99 && p99 <= max * 1.02, "{name}");
@@ -164,7 +164,7 @@ fn somebody_else(words: &[&str]) -> Command {
 /// made them.
 #[test]
 fn another_user_runs_workloads_from_a_filled_cache() {
-    // An image in the cache, whose age nobody looks at.
+    // An image in the cache, whose age does not matter.
     let made = trapless()
         .args(["images", "--json", "host", "opensbi"])
         .output();
@@ -175,7 +175,7 @@ fn another_user_runs_workloads_from_a_filled_cache() {
     let program = env!("CARGO_BIN_EXE_trapless");
     let reachable = somebody_else(&["test", "-x", program]).status();
     if !reachable.expect("there is test").success() {
-        eprintln!("not tried: nobody else can enter the folder of {program}");
+        eprintln!("not tried: no other user can enter the folder of {program}");
         return;
     }
     let words = ["run", "--machine", "sstc", "--workload", "boot"];
@@ -210,7 +210,7 @@ fn an_independent_vmm_runs_the_same_guest() {
             "the same kernel and guest"
         );
         assert!(others.iter().any(|p| p.starts_with("qemu-system-riscv")));
-        // The guest cannot tell the VMMs apart by what it does for itself.
+        // What the guest does itself is the same with both VMMs.
         let sets = |r: &crate::runs::Run| r.ledger.total.guest_interrupts.timer_set_with_exit;
         assert_eq!((sets(other), sets(ours)), (0, 0), "Sstc works in both");
         assert!(other.ledger.total.guest_exits > 10_000);

@@ -37,9 +37,9 @@ pub fn run(command: &mut Command) -> Result<(ExitStatus, String), Failure> {
         }
         pause = (pause * 2).min(Duration::from_millis(20));
     };
-    let mut said = String::new();
+    let mut stderr = String::new();
     if let Some(err) = child.stderr.take() {
-        let _ = err.take(4096).read_to_string(&mut said);
+        let _ = err.take(4096).read_to_string(&mut stderr);
     }
-    Ok((status, said))
+    Ok((status, stderr))
 }

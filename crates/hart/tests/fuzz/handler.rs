@@ -17,7 +17,7 @@ pub const FRAME_STEP: u64 = 32;
 pub const FRAME_SPACES: u64 = 40;
 pub const FRAME_ENTRIES: u64 = 64;
 
-/// The trap handler: an interrupt is acknowledged, after an exception execution goes on 4 bytes
+/// The trap handler: an interrupt is acknowledged, after an exception execution continues 4 bytes
 /// behind, and at the next entry if fetching failed or there are only zeros, perhaps in another
 /// address space.
 pub fn handler() -> BTreeMap<u64, u64> {

@@ -27,7 +27,7 @@ pub struct Program {
     pub limits: CodeLimits,
     /// In order of addresses, instructions that have been left out included.
     pub slots: Vec<Slot>,
-    /// Where execution begins, and goes on after faults that leave nowhere to go: virtual
+    /// Where execution begins, and continues after faults that leave nowhere to go: virtual
     /// addresses.
     pub entries: [u64; 8],
     /// Page tables and the handler: words by physical address.

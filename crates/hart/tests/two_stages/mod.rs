@@ -56,7 +56,7 @@ pub struct Custom {
     pub kept: Option<Exchanged>,
 }
 
-/// Bits of `PENDING` that a handler of a user context is told of.
+/// Bits of `PENDING` that a handler of a user context is notified of.
 pub const PENDING: u64 = 0x8001;
 
 impl Platform for Custom {

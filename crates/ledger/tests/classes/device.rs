@@ -138,7 +138,7 @@ fn an_injection_into_a_waiting_vcpu_counts_as_scheduled_off_and_a_reload_not_at_
 }
 
 #[test]
-fn the_call_for_an_injection_is_told_by_its_descriptor() {
+fn the_call_for_an_injection_is_identified_by_its_descriptor() {
     let mut s = Script::new();
     s.ret(M, HS).ret(HS, VS);
     s.on(1, V1).ret(M, HS).ret(HS, VS);

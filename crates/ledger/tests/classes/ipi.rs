@@ -54,7 +54,7 @@ fn an_ipi_by_sbi_finds_its_target_paused_or_scheduled_off() {
     send(&mut s); // and again: one is unanswered
     s.wait(HS, false).ret(HS, VS).irq(VS, VS, SSI);
     s.on(0, V0).ecall(VS, HS, eid::IPI, 1, 0); // to itself, from its own exit
-    s.ecall(VS, HS, eid::IPI, 1, 7); // to nobody known
+    s.ecall(VS, HS, eid::IPI, 1, 7); // to an unknown vCPU
     s.ecall(VS, HS, eid::LEGACY_SEND_IPI, 0x8000_0000, 0);
     let section = s.done();
     let ipi = &section.interrupts["ipi"];
@@ -176,7 +176,7 @@ fn a_vcpu_that_is_scheduled_off_was_left_preempted_halted_or_stopped() {
             (State::ScheduledOff, Left::from_name(name))
         );
     }
-    // Nothing tells of a vhart that was never on a hart.
+    // Nothing reports a vhart that was never on a hart.
     s.on(0, V0).step(VS, post_soft(9), 2);
     let section = s.done();
     let ipi = &section.interrupts["ipi"];
@@ -214,7 +214,7 @@ fn a_notification_that_interrupts_a_guest_is_an_exit_of_its_own_reason() {
         },
         2,
     );
-    // Completing a source tells the host of the source.
+    // Completing a source notifies the host.
     s.step(
         VS,
         Completed {

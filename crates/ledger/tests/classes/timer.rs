@@ -141,19 +141,19 @@ fn a_kick_belongs_to_the_timer_only_if_the_host_has_to_inject_it() {
 }
 
 #[test]
-fn vcpus_are_told_by_the_slot_they_run_in() {
+fn vcpus_are_identified_by_the_slot_they_run_in() {
     let mut s = two_vcpus();
     s.step(HS, HartIpi { to: 1 }, 0);
     let section = s.done();
     assert_eq!(section.host_ipis, 1);
     let file = s.ledger.to_file(Default::default(), None);
-    let told: Vec<_> = file
+    let vcpus: Vec<_> = file
         .vcpus
         .iter()
         .map(|v| (v.context.as_str(), v.domain, v.vhart))
         .collect();
     assert_eq!(
-        told,
+        vcpus,
         [("0x2000", Some(5), Some(1)), ("0x1000", Some(5), Some(0))]
     );
 }

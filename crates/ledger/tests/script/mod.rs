@@ -18,7 +18,7 @@ pub const V1: Guest = Guest {
     context: 0x2000,
 };
 
-/// Feeds events with a running clock on hart 0 (10 cycles per event) unless told otherwise.
+/// Feeds events with a running clock on hart 0 (10 cycles per event) unless set otherwise.
 pub struct Script {
     pub ledger: Ledger,
     pub time: u64,

@@ -155,11 +155,11 @@ impl Doorbells {
 
     /// Next step of a post (VEI-8, VEI-9).
     fn post(&self, s: &mut State, store: Store) -> Store {
-        let told = (!s.entry.p && !s.entry.m).then_some(s.entry.hart);
+        let notified = (!s.entry.p && !s.entry.m).then_some(s.entry.hart);
         match store {
             Store::Post | Store::Number if self.is(Broken::LookFirst) => {
                 s.use_entry();
-                Store::Late(told)
+                Store::Late(notified)
             }
             Store::Number if self.is(Broken::ValidFirst) => {
                 if s.entry.v {
@@ -180,11 +180,11 @@ impl Doorbells {
                 }
                 s.entry.p = true;
                 s.posted = true;
-                told.map_or(Store::Free, Store::Queue)
+                notified.map_or(Store::Free, Store::Queue)
             }
-            Store::Late(told) => {
+            Store::Late(notified) => {
                 s.entry.p |= s.entry.v;
-                told.map_or(Store::Free, Store::Queue)
+                notified.map_or(Store::Free, Store::Queue)
             }
             Store::Queue(h) => {
                 let hart = &mut s.harts[usize::from(h)];

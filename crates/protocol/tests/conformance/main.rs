@@ -331,7 +331,7 @@ fn controller_does_what_the_model_does() {
 }
 
 #[test]
-fn controller_tells_nobody_where_the_model_does() {
+fn controller_does_not_notify_where_the_model_does() {
     let features = Features {
         sleep: true,
         ..Features::default()

@@ -29,6 +29,15 @@ const AFTER_CYCLES: u64 = 50_000;
 const MESSAGES: usize = 80;
 
 /// Which interrupt to show.
+///
+/// ```
+/// use trapless_ledger::{Class, State};
+/// use trapless_report::sequence::Wanted;
+///
+/// let third: Wanted = "ipi.scheduled_off:3".parse().unwrap();
+/// assert_eq!((third.class, third.state), (Class::Ipi, Some(State::ScheduledOff)));
+/// assert_eq!(third.number, 3);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// Its class.

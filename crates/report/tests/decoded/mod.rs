@@ -203,7 +203,7 @@ impl Trace {
     fn event(&mut self, packet: &Fields) {
         let event = decode(&packet.bytes(11).unwrap());
         let track = self.tracks.get_mut(&event.number(11).unwrap());
-        let track = track.expect("event on a track that nobody described");
+        let track = track.expect("event on a track without description");
         track.event(packet.number(8).unwrap(), &event);
         let name = event.text(23).unwrap_or_default();
         if let Some(flow) = event.number(48) {

@@ -137,7 +137,7 @@ pub fn check(options: &ObserveOptions) -> Result<()> {
 
 /// Rejects single-run observers when several runs are made.
 pub fn check_single(options: &ObserveOptions, seeds: u32) -> Result<()> {
-    let asked = [
+    let requested = [
         ("--log", options.log.is_some()),
         ("--gdb", options.gdb.is_some()),
         ("--diagram", !options.diagram.is_empty()),
@@ -145,7 +145,10 @@ pub fn check_single(options: &ObserveOptions, seeds: u32) -> Result<()> {
         ("--profile", options.profile.is_some()),
         ("--trace", options.trace.is_some()),
     ];
-    if let Some((option, _)) = asked.iter().find(|(_, asked)| *asked && seeds > 1) {
+    if let Some((option, _)) = requested
+        .iter()
+        .find(|(_, requested)| *requested && seeds > 1)
+    {
         bail!(
             "{option} observes one run, and --seeds {seeds} makes {seeds}; leave out --seeds, and \
              choose the run with --seed"
