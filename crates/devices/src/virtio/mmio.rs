@@ -53,12 +53,12 @@ pub struct VirtioMmio<D> {
 }
 
 impl<D: VirtioDevice> VirtioMmio<D> {
-    /// Puts `device` behind registers. It reaches only `ram`; guest errors go to `events`
-    /// (`Box::new(())`: nowhere).
+    /// Puts `device` behind registers. It accesses only `ram`; guest errors go to `events`
+    /// (`Box::new(())`: ignored).
     ///
     /// # Panics
-    /// If a queue size of the device is not a power of two or it has more than 64 queues: a mistake
-    /// in the device.
+    /// If a queue size of the device is not a power of two or it has more than 64 queues: a bug of
+    /// the device.
     pub fn new(
         device: D,
         ram: Arc<GuestRam>,
@@ -88,8 +88,8 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
     }
 
-    /// Keeps some registers in `shadow` from now on, where the driver's accesses find them. What
-    /// the driver acknowledges there does not lower the interrupt, which must be edge-triggered.
+    /// Keeps some registers in `shadow` from now on, which serves the driver's accesses. An
+    /// acknowledgement there does not lower the interrupt, which must be edge-triggered.
     pub fn share(&mut self, shadow: Arc<dyn Shadow>) {
         let registers = SHADOWED.map(|register| (register, self.read_register(register)));
         self.interrupt = InterruptStatus::Shared(shadow);
@@ -98,13 +98,13 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
     }
 
-    /// Somebody else interrupts the driver, and cannot write to the shadow that was given to
-    /// [`share`](Self::share): acknowledgements must clear nothing there.
+    /// The driver is interrupted by another process or the kernel, which cannot write to the shadow
+    /// that was given to [`share`](Self::share): acknowledgements must clear nothing in it.
     pub fn interrupted_elsewhere(&mut self) {
         self.interrupt.fix();
     }
 
-    /// What the driver can see of the state has changed.
+    /// Updates the shadow after a change of state that is visible to the driver.
     fn publish(&self) {
         self.interrupt.publish(VIRTIO_MMIO_STATUS, self.status);
         let generation = VIRTIO_MMIO_CONFIG_GENERATION;
@@ -116,12 +116,12 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         &self.device
     }
 
-    /// The device, to hand it input. Call [`MmioDevice::poll`] afterwards.
+    /// The device, to pass input to it. Call [`MmioDevice::poll`] afterwards.
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// Tells the driver that the configuration space changed (section 2.5).
+    /// Notifies the driver of a change of the configuration space (section 2.5).
     pub fn config_changed(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         self.publish();
@@ -130,8 +130,8 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
     }
 
-    /// What a write of `queue` to QueueNotify does; for a VMM that receives notifications by
-    /// ioeventfd.
+    /// Handles a notification of `queue`, as a write to QueueNotify; for a VMM that receives
+    /// notifications by ioeventfd.
     pub fn notify(&mut self, queue: u32) {
         let Some(index) = usize::try_from(queue)
             .ok()
@@ -145,14 +145,14 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         self.run(|device, io| device.notify(index, io));
     }
 
-    /// Somebody else has used buffers of the device: interrupts the driver.
+    /// Interrupts the driver after buffers were used outside this process.
     pub fn used_elsewhere(&mut self) {
         if self.running() {
             self.raise(VIRTIO_MMIO_INT_VRING);
         }
     }
 
-    /// Whoever served the queues is gone: nothing but a reset helps.
+    /// The process that served the queues has ended: the device needs a reset.
     pub fn abandoned(&mut self) {
         if self.running() {
             self.need_reset();
@@ -168,7 +168,7 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         self.status & VIRTIO_CONFIG_S_DRIVER_OK != 0 && self.status & stopped == 0
     }
 
-    /// Lets the device work on its queues and interrupts the driver if it wants to know.
+    /// Calls the device to process its queues, and interrupts the driver if it wants that.
     fn run(&mut self, work: impl FnOnce(&mut D, &mut QueueIo<'_>) -> Result<(), DriverFault>) {
         if !self.running() {
             return;
@@ -186,7 +186,7 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
     }
 
-    /// The driver's mistake: only a reset helps.
+    /// A fault of the driver: the device needs a reset.
     fn fail(&mut self, fault: DriverFault) {
         self.guest_error(fault.0);
         self.need_reset();
@@ -309,7 +309,7 @@ impl<D: VirtioDevice> VirtioMmio<D> {
             }
         };
         if result.is_err() {
-            // The driver believes in a size or address that we do not have: do not run on.
+            // The driver uses a size or address that differs from ours, so the device must stop.
             self.fail(DriverFault("queue size or alignment not allowed"));
         }
     }
