@@ -86,7 +86,7 @@ def test_the_console_is_typed_and_expected(boot):
 
 
 @pytest.mark.parametrize("engine", ["jit", "interp"])
-def test_a_checkpoint_goes_on_as_if_nothing_had_happened(boot, tmp_path, engine):
+def test_a_checkpoint_continues_as_if_nothing_had_happened(boot, tmp_path, engine):
     """Promise: a restored machine does what the saved one does, to the last count."""
     machine = boot(riscv.traps(2000), engine=engine)
     machine.run(instructions=60)

@@ -35,7 +35,7 @@ def gone(pids, seconds=15):
     return False
 
 
-def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(bench, undisturbed):  # noqa: F811
+def test_ctrl_c_keeps_what_is_done_and_the_sweep_continues(bench, undisturbed):  # noqa: F811
     """Promise: Ctrl-C at any moment loses nothing that is done, leaves no process, and says how to
     continue; the data is the same, byte for byte."""
     file, dice = bench.file(TEXT), random.Random(1)
@@ -166,7 +166,7 @@ def test_a_batch_system_starts_the_workers(bench, tmp_path, undisturbed):  # noq
     assert "there is no batch system slrum" in printed
 
 
-def test_a_disk_that_fills_up_stops_the_sweep_and_it_goes_on(bench, tmp_path, undisturbed):  # noqa: F811
+def test_a_full_disk_stops_the_sweep_and_it_continues(bench, tmp_path, undisturbed):  # noqa: F811
     """Promise: on a real full disk no incomplete file is left; with room the sweep continues."""
     small = tmp_path / "small"
     small.mkdir()
