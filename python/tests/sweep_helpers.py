@@ -54,12 +54,12 @@ class Bench:
                                 start_new_session=True)
 
     def sweep(self, file, *options, status=0, store=None, seconds=120):
-        """The command, ended: what it said."""
+        """Runs the command to its end; returns its output."""
         process = self.start(file, *options, store=store)
-        said = "".join(process.communicate(timeout=seconds))
-        assert process.returncode == status, said
-        assert "Traceback" not in said, said
-        return said
+        printed = "".join(process.communicate(timeout=seconds))
+        assert process.returncode == status, printed
+        assert "Traceback" not in printed, printed
+        return printed
 
     def runs(self):
         """Runs so far, those included that were not finished."""
@@ -86,7 +86,7 @@ def bench(tmp_path):
 
 
 def children(pid):
-    """Processes below a process, as /proc tells."""
+    """Descendants of a process, from /proc."""
     below = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

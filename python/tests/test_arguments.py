@@ -113,12 +113,12 @@ def test_a_command_of_ones_own_makes_runs_and_comparisons(own, tmp_path):
     """Promise: machines that only a command of one's own has run from Python, too."""
     ledger = trapless.run("timer", "clint2", program=own, seed=3, settings={"wakeups": 5})
     assert (ledger.machine, ledger.seed, ledger.file) == ("clint2", 3, "")
-    told = []
+    lines = []
     comparison = trapless.compare(
-        "timer", ["sbi", "clint2"], program=own, seeds=2, progress=told.append
+        "timer", ["sbi", "clint2"], program=own, seeds=2, progress=lines.append
     )
     assert comparison.columns == ["sbi", "clint2"] and len(comparison.ledgers) == 4
-    assert told == ["timer on clint2, seed 0, took 1.0 s"]
+    assert lines == ["timer on clint2, seed 0, took 1.0 s"]
     assert refused(trapless.run, "timer", "none", program=own) == "there is no machine none"
     assert "cannot start" in refused(trapless.run, "timer", "sbi", program=tmp_path / "nothing")
     with pytest.raises(trapless.WorkloadError, match="1 of 4 runs failed") as failed:

@@ -81,7 +81,7 @@ def test_counters_have_units_and_phases(folder):
     assert value["guest_exits"] == 11 and unit["guest_exits"] == "guest exits"
     assert value["exits.ipi_send.exits"] == 11 and unit["exits.ipi_send.exits"] == "guest exits"
     assert value["exits.ipi_send.cycles.HS"] == 5 and unit["exits.ipi_send.cycles.HS"] == "cycles"
-    # Elements of lists are named by what tells them apart.
+    # Elements of lists are named by what distinguishes them.
     trap = next(name for name in value if name.startswith("traps.0.M.M."))
     assert value[trap] == 3, trap
     assert set(counters["phase"]) == {"workload"}

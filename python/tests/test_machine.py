@@ -86,7 +86,7 @@ def test_the_console_is_typed_and_expected(boot):
 
 
 @pytest.mark.parametrize("engine", ["jit", "interp"])
-def test_a_checkpoint_goes_on_as_if_nothing_had_happened(boot, tmp_path, engine):
+def test_a_checkpoint_continues_as_if_nothing_had_happened(boot, tmp_path, engine):
     """Promise: a restored machine does what the saved one does, to the last count."""
     machine = boot(riscv.traps(2000), engine=engine)
     machine.run(instructions=60)
@@ -144,7 +144,7 @@ def test_callbacks_see_traps_stop_the_run_and_raise(boot):
 
 
 def test_a_callback_that_knows_its_machine_keeps_it_no_longer_than_needed(boot):
-    """Promise: a machine, whose RAM may be large, goes when nobody has it any more."""
+    """Promise: a machine, whose RAM may be large, is freed with its last reference."""
 
     def make():
         machine = boot(riscv.traps(3))
@@ -157,7 +157,7 @@ def test_a_callback_that_knows_its_machine_keeps_it_no_longer_than_needed(boot):
 
 
 def test_the_interpreter_is_free_while_a_machine_runs(boot):
-    """Promise: other threads of Python go on, and one of them can end the run."""
+    """Promise: other Python threads keep running, and one of them can end the run."""
     machine = boot(riscv.spin())
     counted = 0
 
@@ -188,7 +188,7 @@ def test_ctrl_c_ends_a_run_that_can_go_on(boot):
     assert machine.run(until=now + 1_000_000).reason == "limit" and machine.now > now
 
 
-def test_mistakes_are_told_in_the_words_of_the_command(boot, tmp_path):
+def test_errors_have_the_text_of_the_command(boot, tmp_path):
     with pytest.raises(
         trapless.Error, match="there is no machine called stsc; use one of: aia, full"
     ):
@@ -270,9 +270,9 @@ def test_interrupt_controllers_tell_their_state(boot, machine, parts):
     compare = (0, "aclint", "mtimecmp")
     assert before[compare].value == "never" and not before[compare].active
     # 10 MHz: one tick is 100 cycles.
-    value, told = after[compare].value.split(", ", 1)
+    value, rest = after[compare].value.split(", ", 1)
     assert value == "5000" and after[compare].active
-    assert told == f"in {5000 * 100 - looked.now} cycles"
+    assert rest == f"in {5000 * 100 - looked.now} cycles"
     table = pandas.DataFrame(looked.interrupts())
     assert list(table.columns) == ["hart", "part", "name", "value", "active"]
     assert len(table) == len(looked.interrupts())

@@ -39,8 +39,8 @@ for way, needed in ("to_pandas", "pandas pyarrow"), ("to_polars", "polars"):
 try:
     trapless.sweep.run({})
 except Exception as error:
-    told = "-m pip install distributed jinja2 matplotlib psutil pyarrow rich"
-    assert str(error).endswith(told) and "psutil" in str(error), error
+    command = "-m pip install distributed jinja2 matplotlib psutil pyarrow rich"
+    assert str(error).endswith(command) and "psutil" in str(error), error
 """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     subprocess.run([python, "-c", script], check=True, cwd=tmp_path, env=clean)

@@ -1,4 +1,4 @@
-"""Sweeps that are stopped, robbed of workers, schedulers and disk space: they go on, and the data
+"""Sweeps that are stopped, that lose workers, schedulers or disk space: they continue, and the data
 is the same."""
 
 import os
@@ -35,9 +35,9 @@ def gone(pids, seconds=15):
     return False
 
 
-def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(bench, undisturbed):  # noqa: F811
+def test_ctrl_c_keeps_what_is_done_and_the_sweep_continues(bench, undisturbed):  # noqa: F811
     """Promise: Ctrl-C at any moment loses nothing that is done, leaves no process, and says how to
-    go on; the data is the same, byte for byte."""
+    continue; the data is the same, byte for byte."""
     file, dice = bench.file(TEXT), random.Random(1)
     for at in (0, 1, 3, 7):
         process = bench.start(file)
@@ -47,9 +47,9 @@ def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(bench, undisturbed):  #
         below = children(process.pid)
         # As a terminal does it: to the workers, too.
         os.killpg(process.pid, signal.SIGINT)
-        said = "".join(process.communicate(timeout=30))
-        assert process.returncode == 130, said
-        assert "the same command continues from there" in said and "Traceback" not in said
+        printed = "".join(process.communicate(timeout=30))
+        assert process.returncode == 130, printed
+        assert "the same command continues from there" in printed and "Traceback" not in printed
         assert gone(below), "processes are left"
         assert not list(bench.store.glob("*/.new-*"))
     bench.sweep(file)
@@ -64,14 +64,14 @@ def test_workers_that_are_killed_cost_their_runs_only(bench, undisturbed):  # no
         victims = workers_of(process.pid)
         assert victims
         os.kill(random.Random(done).choice(victims), signal.SIGKILL)
-    said = "".join(process.communicate(timeout=120))
-    assert process.returncode == 0, said
+    printed = "".join(process.communicate(timeout=120))
+    assert process.returncode == 0, printed
     assert bench.data() == undisturbed
 
 
 def test_a_killed_sweep_leaves_whole_results_and_no_process(bench, undisturbed):  # noqa: F811
     """Promise: after SIGKILL of the command, and of its scheduler with it, nothing runs on, and the
-    next call goes on."""
+    next call continues."""
     file = bench.file(TEXT)
     process = bench.start(file)
     bench.wait_for_runs(5)
@@ -86,17 +86,17 @@ def test_a_killed_sweep_leaves_whole_results_and_no_process(bench, undisturbed):
 def test_a_cluster_of_two_nodes_and_a_killed_scheduler(  # noqa: F811
         bench, cluster, tmp_path, undisturbed):
     """Promise: workers that share no folder give the same data; a scheduler that dies is a clear
-    sentence, and with another the sweep goes on."""
+    sentence, and with another the sweep continues."""
     file, first = bench.file(TEXT), cluster.scheduler()
     cluster.worker("one")
     cluster.worker("two")
     process = bench.start(file, "--scheduler", cluster.address)
     bench.wait_for_runs(5)
     first.kill()
-    said = "".join(process.communicate(timeout=60))
-    assert process.returncode == 1, said
-    assert "the Dask scheduler is gone" in said and "Traceback" not in said
-    assert "of 12 runs are kept; the same command continues from there" in said
+    printed = "".join(process.communicate(timeout=60))
+    assert process.returncode == 1, printed
+    assert "the Dask scheduler is gone" in printed and "Traceback" not in printed
+    assert "of 12 runs are kept; the same command continues from there" in printed
     cluster.scheduler()
     cluster.worker("three")
     cluster.worker("four")
@@ -108,9 +108,9 @@ def test_a_cluster_of_two_nodes_and_a_killed_scheduler(  # noqa: F811
     shutil.copy(bench.program, other / "trapless")
     text = (other / "trapless").read_text().replace("kernel-1", "kernel-2")
     (other / "trapless").write_text(text)
-    said = bench.sweep(bench.file(TEXT.replace("60", "61")), "--scheduler", cluster.address,
+    printed = bench.sweep(bench.file(TEXT.replace("60", "61")), "--scheduler", cluster.address,
                        "--worker-program", str(other / "trapless"), status=1)
-    assert "is not the program of the sweep: its images is" in said
+    assert "is not the program of the sweep: its images is" in printed
 
 
 def test_sweeps_share_a_scheduler(bench, cluster, tmp_path):  # noqa: F811
@@ -122,14 +122,14 @@ def test_sweeps_share_a_scheduler(bench, cluster, tmp_path):  # noqa: F811
     (tmp_path / "two").mkdir()
     second = Bench(tmp_path / "two")
     second.sweep(second.file(BASE), "--scheduler", cluster.address)
-    said = "".join(first.communicate(timeout=60))
-    assert first.returncode == 0, said
+    printed = "".join(first.communicate(timeout=60))
+    assert first.returncode == 0, printed
 
 
 def test_no_scheduler_is_a_sentence(bench):  # noqa: F811
     bench.environment["DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"] = "1s"
-    said = bench.sweep(bench.file(TEXT), "--scheduler", "tcp://127.0.0.1:9", status=1)
-    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in said
+    printed = bench.sweep(bench.file(TEXT), "--scheduler", "tcp://127.0.0.1:9", status=1)
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in printed
 
 
 def test_a_batch_system_starts_the_workers(bench, tmp_path, undisturbed):  # noqa: F811
@@ -160,14 +160,14 @@ def test_a_batch_system_starts_the_workers(bench, tmp_path, undisturbed):  # noq
     assert "#SBATCH -p short" in job and "00:10:00" in job
     assert bench.data() == undisturbed
     wrong = bench.file(TEXT + "[jobqueue]\nque = 'short'\n")
-    said = bench.sweep(wrong, "--jobqueue", "slurm", store=tmp_path / "else", status=2)
-    assert "[jobqueue] does not suit slurm" in said and "'que'" in said
-    said = bench.sweep(wrong, "--jobqueue", "slrum", store=tmp_path / "else", status=2)
-    assert "there is no batch system slrum" in said
+    printed = bench.sweep(wrong, "--jobqueue", "slurm", store=tmp_path / "else", status=2)
+    assert "[jobqueue] does not suit slurm" in printed and "'que'" in printed
+    printed = bench.sweep(wrong, "--jobqueue", "slrum", store=tmp_path / "else", status=2)
+    assert "there is no batch system slrum" in printed
 
 
-def test_a_disk_that_fills_up_stops_the_sweep_and_it_goes_on(bench, tmp_path, undisturbed):  # noqa: F811
-    """Promise: on a real full disk nothing half-written is left; with room the sweep goes on."""
+def test_a_full_disk_stops_the_sweep_and_it_continues(bench, tmp_path, undisturbed):  # noqa: F811
+    """Promise: on a real full disk no incomplete file is left; with room the sweep continues."""
     small = tmp_path / "small"
     small.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(small)],
@@ -175,14 +175,14 @@ def test_a_disk_that_fills_up_stops_the_sweep_and_it_goes_on(bench, tmp_path, un
     if mounted.returncode != 0:
         pytest.skip("this user cannot mount a small file system")
     try:
-        said = bench.sweep(bench.file(TEXT), store=small / "store", status=1)
-        assert "is full; no incomplete file is left" in said
-        assert "runs are kept; the same command continues from there" in said
+        printed = bench.sweep(bench.file(TEXT), store=small / "store", status=1)
+        assert "is full; no incomplete file is left" in printed
+        assert "runs are kept; the same command continues from there" in printed
         whole = list((small / "store").glob("*/*"))
         assert 0 < len(whole) < RUNS and all(p.suffix == ".result" for p in whole)
         subprocess.run(["mount", "-o", "remount,size=4m", str(small)], check=True)
-        said = bench.sweep(bench.file(TEXT), store=small / "store")
-        assert f"{len(whole)} kept, {RUNS - len(whole)} to make" in said
+        printed = bench.sweep(bench.file(TEXT), store=small / "store")
+        assert f"{len(whole)} kept, {RUNS - len(whole)} to make" in printed
     finally:
         subprocess.run(["umount", str(small)], check=True)
     assert bench.data() == undisturbed

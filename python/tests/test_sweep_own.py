@@ -52,10 +52,10 @@ def sweep_of(bench, *workloads):  # noqa: F811
 def content(bench, workload):  # noqa: F811
     """What the program measures of a workload's files in the user's folder."""
     spec = {"machine": "slow", "workload": workload, "settings": {}, "prices": {}}
-    said = subprocess.run(
+    printed = subprocess.run(
         [bench.program, "call"], input=json.dumps({"identify": {"specs": [spec]}}), text=True,
         cwd=bench.folder, env=bench.environment, capture_output=True, check=True)
-    images = json.loads(said.stdout)["identities"][0]["images"]
+    images = json.loads(printed.stdout)["identities"][0]["images"]
     return int(hashlib.sha256(images[1].encode()).hexdigest()[:8], 16)
 
 
@@ -149,18 +149,18 @@ def test_what_cannot_travel_is_refused_in_planning(bench, here):  # noqa: F811
 
     assert refused(MINE.replace("build/server", "build/sevrer")).endswith("no build/sevrer")
     os.mkfifo("pipe")
-    said = refused(MINE.replace("build/server", "pipe"))
-    assert f"a sweep cannot copy {here}/pipe: it is neither a file nor a folder" in said
+    printed = refused(MINE.replace("build/server", "pipe"))
+    assert f"a sweep cannot copy {here}/pipe: it is neither a file nor a folder" in printed
     os.symlink("../shared/below", "link")
     (here.parent / "shared/below").mkdir()
     (here / "mine.conf").write_text("another\n")
-    said = refused(MINE.replace("../shared/mine.conf", "link/../mine.conf")
+    printed = refused(MINE.replace("../shared/mine.conf", "link/../mine.conf")
                    .replace('"data"', '"mine.conf"'))
-    assert f"copy {here}/mine.conf: it would be two different files" in said
+    assert f"copy {here}/mine.conf: it would be two different files" in printed
 
 
-def test_a_wrong_file_is_told_by_the_program(bench, here):  # noqa: F811
-    """Promise: what is no TOML is told with the name that the user knows."""
+def test_a_wrong_file_is_reported_by_the_program(bench, here):  # noqa: F811
+    """Promise: a file that is not TOML is reported by the name that the user gave."""
     for wrong in (b"\xff", b"[guest"):
         (here / "mine.toml").write_bytes(wrong)
         with pytest.raises(SweepError, match="trapless run .*--workload=./mine.toml: "):
@@ -183,11 +183,11 @@ explanation = "Lines"
     file = bench.file(BASE.replace("timer", "./mine.toml"))
     command = [real, "sweep", file, "--store", bench.store, "--out", bench.out]
     environment = {**bench.environment, "TRAPLESS_PYTHON": sys.executable}
-    for lines, told in ((2, "0 kept, 2 to make"), (2, "2 kept, 0 to make"), (1, "0 kept, 2 to")):
+    for lines, note in ((2, "0 kept, 2 to make"), (2, "2 kept, 0 to make"), (1, "0 kept, 2 to")):
         if lines == 1:
             bench.file("#!/bin/sh\necho one\n", "talk")
         done = subprocess.run(command, env=environment, capture_output=True, text=True,
                               timeout=400, cwd=tmp_path)
-        assert done.returncode == 0 and told in done.stderr, done.stderr
+        assert done.returncode == 0 and note in done.stderr, done.stderr
         rows = bench.table().to_pylist()
         assert [r["value"] for r in rows if r["counter"] == "measurement.lines"] == [lines] * 2

@@ -87,7 +87,7 @@ def test_a_run_is_named_by_all_that_determines_it(bench, monkeypatch):  # noqa: 
     assert key() != dirty
 
 
-@pytest.mark.parametrize("text, told", [
+@pytest.mark.parametrize("text, expected", [
     ("[axes]\nmachine = ['sbi']\n[rum]\n",
      "sweep.toml, line 3: unknown key rum; did you mean run?"),
     ("[run]\nmachine = 'sbi'\nworkload = 'x'\nguest-hart = 2\n",
@@ -112,9 +112,9 @@ def test_a_run_is_named_by_all_that_determines_it(bench, monkeypatch):  # noqa: 
     (BASE + "[report]\nbaseline = 'aia'", "line 7: no run has the machine aia"),
     (BASE + "[[exclude]]\nmachine = ['sbi', 'trapless']", "every combination is excluded"),
 ])
-def test_mistakes_are_told_with_their_place(bench, text, told):  # noqa: F811
+def test_errors_name_their_place(bench, text, expected):  # noqa: F811
     """Promise: a mistake in a sweep's file is a sentence that says where it is and what to do."""
-    assert told in refused(bench, text)
+    assert expected in refused(bench, text)
 
 
 def test_every_option_of_run_is_known_or_left_out_for_a_reason():
@@ -125,8 +125,8 @@ def test_every_option_of_run_is_known_or_left_out_for_a_reason():
     real = PACKAGES.parent / "target/release/trapless"
     if not real.exists():
         pytest.skip("trapless is not built")
-    said = subprocess.run([real, "run", "--help"], capture_output=True, text=True).stdout
-    there = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", said, re.M))
+    printed = subprocess.run([real, "run", "--help"], capture_output=True, text=True).stdout
+    there = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", printed, re.M))
     # Where results go, what is only shown, what the sweep does itself, and kernels of the user's
     # own, whose files do not travel to the workers of a cluster.
     other = {"set", "price", "console", "project", "seeds", "jobs", "ledger", "trace", "json",
@@ -137,5 +137,5 @@ def test_every_option_of_run_is_known_or_left_out_for_a_reason():
     wrong = program.wrong_values(str(real), [
         ("ram", "1G"), ("ram", "lots"), ("vmm", "xen"), ("guest-harts", -1), ("set.x", "native"),
         ("set.x", -1), ("price.trap", "x0.5"), ("price.trap", -1), ("price.trap", 1 << 40)])
-    assert [told is not None for told in wrong] == [
+    assert [expected is not None for expected in wrong] == [
         False, True, True, True, False, True, False, True, True]

@@ -36,7 +36,7 @@ def test_intervals_leave_out_what_the_program_says():
     assert Sample([1], Interval(0, 0.0)).differs(base) is None
 
 
-def test_phases_of_a_workload_are_told_apart():
+def test_phases_of_a_workload_are_distinguished():
     """Promise: what a workload does one after the other is counted apart, by the names it gives."""
     parts = [{"phase": "workload", "counters": {"guest_exits": 1, "harts.0.cycles.VS": 9}},
              {"phase": "timer", "counters": {"guest_exits": 4}}]
@@ -49,17 +49,17 @@ def test_phases_of_a_workload_are_told_apart():
 
 def test_a_second_call_runs_nothing_and_a_new_value_only_the_difference(bench):  # noqa: F811
     """Promise: what was run once is not run again, and the data is the same."""
-    said = bench.sweep(bench.file(SEEDS))
-    assert "6 points, 6 different runs: 0 kept, 6 to make" in said
+    printed = bench.sweep(bench.file(SEEDS))
+    assert "6 points, 6 different runs: 0 kept, 6 to make" in printed
     first, page = bench.data(), (bench.out / "sweep.html").read_bytes()
     assert bench.runs() == 6
     assert "6 kept, 0 to make" in bench.sweep(bench.file(SEEDS))
     assert bench.runs() == 6
     assert bench.data() == first and (bench.out / "sweep.html").read_bytes() == page
-    said = bench.sweep(bench.file(SEEDS.replace("count = 3", "count = 4")
+    printed = bench.sweep(bench.file(SEEDS.replace("count = 3", "count = 4")
                           + "[report]\ncounters = ['guest_exit']\n"))
     assert bench.runs() == 8
-    assert "No run has the counter guest_exit; did you mean guest_exits" in said
+    assert "No run has the counter guest_exit; did you mean guest_exits" in printed
     table = bench.table().to_pylist()
     row = next(r for r in table if r["counter"] == "guest_exits")
     assert row["machine"] == "sbi" and row["seed"] == 0 and row["phase"] == "workload"
@@ -101,7 +101,7 @@ def strange(key):
 
 
 def test_whatever_others_put_into_a_store_is_made_again(tmp_path):
-    """Promise: in a store that people share nobody stops, blocks or fills the sweeps of others:
+    """Promise: in a shared store no user can stop, block or fill the sweeps of others:
     what is no result is made again."""
     place = store.Store(tmp_path / "store")
     path = place.path("ab1")
@@ -181,8 +181,8 @@ def test_a_sweep_is_whole_where_its_results_cannot_be_kept(bench):  # noqa: F811
     private = bench.folder / "private"
     private.mkdir()
     folder.symlink_to(private)
-    said = bench.sweep(file)
-    assert "are damaged" in said and "Some results cannot be kept" in said
+    printed = bench.sweep(file)
+    assert "are damaged" in printed and "Some results cannot be kept" in printed
     assert bench.data() == first and not list(private.iterdir())
 
 
@@ -190,10 +190,10 @@ def test_a_run_that_crashes_is_one_row_with_the_command_that_repeats_it(bench): 
     """Promise: a crash costs one run, which the user can repeat."""
     file = bench.file(BASE + "[zip.end]\nset.crash = [0, 1, 0]\nset.fail = [0, 0, 1]\n"
                              "[one-at-a-time]\nprice.trap = [9]")
-    said = bench.sweep(file, status=1)
+    printed = bench.sweep(file, status=1)
     command = "trapless run --machine=sbi --workload=timer --set crash=1 --set fail=0"
-    assert f"Failed: {command}\n  ended by SIGSEGV" in said
-    assert "4 runs made, 0 were kept, 8 failed" in said
+    assert f"Failed: {command}\n  ended by SIGSEGV" in printed
+    assert "4 runs made, 0 were kept, 8 failed" in printed
     rows = bench.table().to_pylist()
     errors = [r["error"] for r in rows if r["counter"] is None]
     assert sorted(errors) == ["ended by SIGSEGV"] * 4 + ["the workload failed"] * 4
@@ -271,7 +271,7 @@ def test_people_share_a_store(mode):
             pytest.skip("only root can be another user")
         for key in ("ab2", "cd1", "ef1"):
             assert as_others(folder, key, 0o077)
-        # In a sticky folder nobody replaces what is another's; it is the same result.
+        # In a sticky folder other users' files cannot be replaced; it is the same result.
         assert as_others(folder, "ab1", 0o022)
         place.path("ab1").write_bytes(b"damaged")
         assert as_others(folder, "ab1", 0o022) == (mode != 0o1777)
@@ -281,7 +281,7 @@ def test_people_share_a_store(mode):
 
 def test_leftovers_of_other_computers_are_not_judged_by_this_ones_processes(tmp_path):
     """Promise: a sweep leaves alone what another computer is writing to a shared store; what
-    nobody writes any more goes."""
+    is no longer written is removed."""
     place = store.Store(tmp_path / "store")
     below = place.folder / "ab"
     below.mkdir(parents=True)
@@ -305,7 +305,7 @@ def test_leftovers_of_other_computers_are_not_judged_by_this_ones_processes(tmp_
 
 
 def test_temporary_names_tell_the_computer(tmp_path, monkeypatch):
-    """Promise: what a sweep writes can be told from what other computers write."""
+    """Promise: temporary files of other computers can be distinguished."""
     seen = []
     monkeypatch.setattr(os, "replace", lambda old, new: seen.append(Path(old).name))
     store.write_file(tmp_path / "x", b"")
@@ -329,8 +329,8 @@ def test_the_page_needs_nothing_and_says_what_depends_on_prices(bench):  # noqa:
 def test_a_dry_run_lists_commands_and_runs_nothing(bench):  # noqa: F811
     """Promise: each line is the whole command that makes a run, with its prices."""
     file = bench.file(SEEDS + "[one-at-a-time]\nprice.trap = [50]")
-    said = bench.sweep(file, "--dry-run")
-    lines = [line for line in said.splitlines() if line.startswith("trapless run")]
+    printed = bench.sweep(file, "--dry-run")
+    lines = [line for line in printed.splitlines() if line.startswith("trapless run")]
     assert len(lines) == 12 and bench.runs() == 0
     assert len(set(lines)) == 12 and not bench.out.exists()
     assert sum("--price trap=50" in line.split("   #")[0] for line in lines) == 6
@@ -407,10 +407,10 @@ seed = [0, 1]
     bench.file("[trap]\ncycles = 50\n", "mine.toml")
     command = [real, "sweep", file, "--store", bench.store, "--out", bench.out]
     environment = {**bench.environment, "TRAPLESS_PYTHON": sys.executable}
-    for told in ("0 kept, 4 to make", "4 kept, 0 to make"):
+    for expected in ("0 kept, 4 to make", "4 kept, 0 to make"):
         done = subprocess.run(command, env=environment, capture_output=True, text=True,
                               timeout=400, cwd=tmp_path)
-        assert done.returncode == 0 and told in done.stderr, done.stderr
+        assert done.returncode == 0 and expected in done.stderr, done.stderr
     rows = bench.table().to_pylist()
     wakeups = {r["value"] for r in rows if r["counter"] == "measurement.wakeups"}
     exits = {(r["machine"], r["value"]) for r in rows if r["counter"] == "exits.timer_set.exits"}

@@ -1,4 +1,4 @@
-"""A real run: host, KVM, VMM and guest, once; what can be told of it in pieces."""
+"""A real run: host, KVM, VMM and guest, once; access to it while it runs step by step."""
 
 import signal
 import threading
@@ -56,7 +56,7 @@ def test_the_checkpoint_ends_in_the_same_ledger(halfway):
 
 
 def test_ctrl_c_ends_all_runs_of_a_comparison():
-    """Promise: KeyboardInterrupt comes within seconds, and no run goes on behind one's back."""
+    """Promise: KeyboardInterrupt comes within seconds, and no run continues in the background."""
     timer = threading.Timer(1.5, signal.raise_signal, [signal.SIGINT])
     timer.start()
     begun = time.monotonic()

@@ -1,8 +1,8 @@
-//! The bus: which device answers which guest physical address.
+//! The bus: decodes guest physical addresses.
 
 use std::sync::Arc;
 
-/// A device's registers, as the bus sees them. Called from vCPU threads at the same time.
+/// Registers of a device. Called from vCPU threads concurrently.
 pub trait BusDevice: Send + Sync {
     /// Guest load of `data.len()` (1, 2, 4 or 8) bytes at `offset`.
     fn read(&self, offset: u64, data: &mut [u8]);
@@ -45,7 +45,7 @@ impl Bus {
         self.0.iter().map(|slot| slot.name.clone()).collect()
     }
 
-    /// The slot that answers all `len` bytes at `addr`, and the offset there.
+    /// The slot that has all `len` bytes at `addr`, and the offset in it.
     fn find(&self, addr: u64, len: usize) -> Option<(usize, u64)> {
         let fits = |slot: &Slot| {
             let offset = addr.checked_sub(slot.base)?;
@@ -57,7 +57,7 @@ impl Bus {
             .find_map(|(number, slot)| Some((number, fits(slot)?)))
     }
 
-    /// Guest load; returns the slot that answered. Without a device the guest reads zeroes.
+    /// Guest load; returns the accessed slot. Without a device the guest reads zeroes.
     pub fn read(&self, addr: u64, data: &mut [u8]) -> Option<u16> {
         data.fill(0);
         let (number, offset) = self.find(addr, data.len())?;
@@ -65,7 +65,7 @@ impl Bus {
         Some(number as u16)
     }
 
-    /// Guest store; returns the slot that answered. Without a device the store has no effect.
+    /// Guest store; returns the accessed slot. Without a device the store has no effect.
     pub fn write(&self, addr: u64, data: &[u8]) -> Option<u16> {
         let (number, offset) = self.find(addr, data.len())?;
         self.0[number].device.write(offset, data);

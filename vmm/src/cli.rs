@@ -42,11 +42,11 @@ pub struct Cli {
     #[command(flatten)]
     pub config: Config,
 
-    /// Exit instead of starting again when the guest reboots
+    /// Exit instead of restarting when the guest reboots
     #[arg(long)]
     pub no_reboot: bool,
 
-    /// On a terminal, the key with Ctrl that is before commands
+    /// On a terminal, the key that with Ctrl precedes commands
     #[arg(long, value_name = "LETTER", default_value = "a")]
     pub escape_key: EscapeKey,
 

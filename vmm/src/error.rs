@@ -1,6 +1,6 @@
-//! The two kinds of failure, which end in two exit codes.
+//! The two kinds of failure, with different exit codes.
 
-/// Why the VMM cannot go on.
+/// Why the VMM cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The user can correct it: a missing file, a bad option, no /dev/kvm. Exit code 2.
@@ -12,12 +12,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// A mistake the user can correct; `text` says what was wrong and what to do.
+    /// An error that the user can correct; `text` says what was wrong and what to do.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User(text.into())
     }
 
-    /// A system call that should have worked: `what` failed with `cause`.
+    /// A system call that should have succeeded: `what` failed with `cause`.
     pub fn failed(what: &str, cause: impl std::fmt::Display) -> Self {
         Self::Failed(format!("{what}: {cause}"))
     }

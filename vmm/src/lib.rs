@@ -12,8 +12,7 @@
 //!                    or Xtrapless -- ugenvsei, irqfd --> vCPUs
 //! ```
 //!
-//! Modules that speak to KVM exist on riscv64 alone; everything else builds and
-//! is tested on any host.
+//! Modules that use KVM exist only on riscv64; everything else builds and is tested on any host.
 
 pub mod backend;
 pub mod bus;

@@ -54,7 +54,7 @@ pub const TEST_BASE: u64 = 0x1000_9000;
 pub const TEST_LEN: u64 = 0x1000;
 /// First source of the test device.
 pub const TEST_IRQ: u32 = 32;
-/// Most sources of the test device.
+/// Maximum number of sources of the test device.
 pub const TEST_SOURCES: u8 = 32;
 
 /// Start of guest RAM.

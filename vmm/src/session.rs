@@ -1,4 +1,4 @@
-//! From the command line to the end of the last run: what the guest needs of the host.
+//! A session, from the command line to the end of the last run, with the guest's host resources.
 
 use crate::cli::Cli;
 use crate::devices::virtio::slots::Backends;
@@ -20,7 +20,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
-/// Starts the guest and stays until it ends; starts it again after a reboot unless told otherwise.
+/// Runs the guest until it ends; restarts it after a reboot unless that is disabled.
 ///
 /// # Errors
 /// [`Error::User`] for what the user can correct, [`Error::Failed`] for what the system refused.
@@ -45,7 +45,7 @@ pub fn run(cli: &Cli) -> Result<Outcome> {
 
 extern "C" fn ignore(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
-/// What all runs of the guest share.
+/// State shared by all runs of the guest.
 struct Session<'a> {
     cli: &'a Cli,
     config: Config,
@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
                 Some(path) => self.build(Start::Kernel(path))?,
                 None => {
                     return Ok(Outcome::Failure(
-                        "the restored guest wants to start again; name its --kernel".into(),
+                        "the restored guest wants to reboot; name its --kernel".into(),
                     ));
                 }
             };

@@ -8,10 +8,10 @@ use std::str::FromStr;
 pub struct RawTerminal(Option<libc::termios>);
 
 impl RawTerminal {
-    /// Does nothing if standard input is no terminal.
+    /// Does nothing if standard input is not a terminal.
     ///
     /// # Errors
-    /// Passes on errors of the terminal driver.
+    /// Those of the terminal driver.
     pub fn enter() -> io::Result<Self> {
         let stdin = io::stdin();
         if !stdin.is_terminal() {
@@ -60,7 +60,7 @@ pub fn window_size() -> Option<(u16, u16)> {
     (result == 0 && size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
-/// What the user typed.
+/// Input of the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Typed {
     /// Bytes for the guest.
@@ -87,19 +87,19 @@ impl FromStr for EscapeKey {
 }
 
 impl EscapeKey {
-    /// What a terminal sends for it.
+    /// The byte that a terminal sends for it.
     fn byte(self) -> u8 {
         self.0 as u8 & 0x1f
     }
 
-    /// What the key and h show.
+    /// The text that the key and h show.
     pub fn help(self) -> String {
         let key = format!("Ctrl-{}", self.0.to_ascii_uppercase());
         format!("\n{key} x  leave\n{key} h  this help\n{key} {key}  send {key} to the guest\n")
     }
 }
 
-/// Takes sequences with the escape key out of what is typed on a terminal.
+/// Filters sequences with the escape key from terminal input.
 pub struct Escape {
     /// The key.
     pub key: EscapeKey,
@@ -140,7 +140,7 @@ impl Escape {
     }
 }
 
-/// Reads what is there on standard input, at most `buffer.len()` bytes; `None` at the end of input.
+/// Reads available bytes of standard input, at most `buffer.len()`; `None` at the end of input.
 pub fn read_input(buffer: &mut [u8]) -> Option<usize> {
     match io::stdin().lock().read(buffer) {
         Ok(0) => None,
@@ -157,7 +157,7 @@ pub fn read_input(buffer: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// Standard output without line buffering. A reader that is gone does not stop the guest.
+/// Standard output without line buffering. A missing reader does not stop the guest.
 pub struct Output;
 
 impl Write for Output {

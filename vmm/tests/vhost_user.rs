@@ -225,7 +225,7 @@ fn a_back_end_goes_on_where_the_one_before_has_ended() {
     assert!(signalled(&device.events().call), "the first answers");
     first.kill().unwrap();
     first.wait().unwrap();
-    // Made available while nobody is there.
+    // Made available while there is no back end.
     ring.avail().ring().ref_at(1).unwrap().store(u16::to_le(0));
     ring.avail().idx().store(u16::to_le(2));
     device.events().kick(0);
@@ -240,7 +240,7 @@ fn a_back_end_goes_on_where_the_one_before_has_ended() {
     assert_eq!(memory.read_obj::<u8>(GuestAddress(STATUS)).unwrap(), 0);
     assert!(
         signalled(&device.events().call),
-        "and the guest hears of it"
+        "and the guest is notified"
     );
     second.kill().unwrap();
     second.wait().unwrap();
@@ -255,7 +255,7 @@ fn a_back_end_goes_on_where_the_one_before_has_ended() {
 }
 
 #[test]
-fn nobody_at_the_socket_is_a_user_error() {
+fn a_socket_without_listener_is_a_user_error() {
     let nowhere = Path::new("/nonexistent/socket");
     let nowhere = Connection::open(user::Kind::Block, nowhere, Duration::ZERO);
     let error = nowhere.map(|_| ()).unwrap_err();

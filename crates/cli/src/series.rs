@@ -139,7 +139,7 @@ impl Watcher for Progress {
         self.update();
     }
 
-    fn goes_on(&self) {
+    fn progresses(&self) {
         self.update();
     }
 

@@ -1,4 +1,4 @@
-//! The command that repeats a run, for people.
+//! The command that repeats a run, as text for messages.
 
 use std::fmt;
 
@@ -114,8 +114,7 @@ mod tests {
         }
     }
 
-    /// Promise: the command that is told for a run that failed repeats this run, whatever options
-    /// there were.
+    /// Promise: the command in the message about a failed run repeats this run, with any options.
     #[test]
     fn the_command_of_a_run_makes_the_same_run() {
         for options in [

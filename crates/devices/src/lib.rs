@@ -16,8 +16,8 @@
 //! [`MmioDevice::poll`] at fixed virtual times and stays deterministic; the VMM calls it when a
 //! file descriptor becomes readable. The VMM puts each device behind a lock.
 //!
-//! Whatever comes from the guest (offsets, widths, ring contents, descriptors) is untrusted: it may
-//! stop the device that it was sent to, and nothing else.
+//! Everything from the guest (offsets, widths, ring contents, descriptors) is untrusted: it may
+//! only stop the device to which it was sent.
 
 pub mod dma;
 pub mod rtc;
@@ -37,8 +37,7 @@ pub type GuestRam = vm_memory::GuestMemoryMmap<()>;
 
 /// A device reached through a window of physical addresses. Offsets are relative to the window.
 ///
-/// Any offset and any length is allowed: what the device does not implement reads as zero and
-/// ignores writes.
+/// Any offset and any length is allowed: unimplemented registers read as zero and ignore writes.
 pub trait MmioDevice: Send {
     /// A load of `data.len()` bytes (1, 2, 4 or 8, little-endian). Every byte of `data` is written.
     fn read(&mut self, offset: u64, data: &mut [u8]);
@@ -46,7 +45,7 @@ pub trait MmioDevice: Send {
     /// A store of `data.len()` bytes (1, 2, 4 or 8, little-endian).
     fn write(&mut self, offset: u64, data: &[u8]);
 
-    /// Takes in what a back-end or the clock has ready: input bytes, packets, an expired alarm.
+    /// Handles available input of a back-end or the clock: bytes, packets, an expired alarm.
     fn poll(&mut self) {}
 
     /// The time at which `poll` has to be called next, in nanoseconds of the device's [`Clock`].
@@ -55,8 +54,7 @@ pub trait MmioDevice: Send {
         None
     }
 
-    /// Whether the device stopped in the middle of its work to bound one call, and wants `poll`
-    /// soon.
+    /// Whether the device interrupted its work to bound one call, and needs `poll` soon.
     fn needs_poll(&self) -> bool {
         false
     }
@@ -67,24 +65,23 @@ pub trait MmioDevice: Send {
     }
 }
 
-/// A level-triggered interrupt wire. Setting the level it already has is allowed and changes
-/// nothing.
+/// A level-triggered interrupt wire. Setting the present level is allowed and has no effect.
 pub trait IrqLine: Send {
     /// Drives the wire high (asserted) or low.
     fn set(&self, high: bool);
 
-    /// A new condition came up while the wire was high for another one. Level-triggered inputs do
-    /// not notice, which is the default; edge-triggered ones see an edge.
+    /// A new condition occurred while the wire was high for another one. Level-triggered inputs are
+    /// not affected, which is the default; edge-triggered ones see an edge.
     fn again(&self) {}
 }
 
-/// Where devices take the time from: virtual time in the machine, host time in the VMM.
+/// Time source of devices: virtual time in the machine, host time in the VMM.
 pub trait Clock: Send {
     /// Nanoseconds since a fixed origin; never goes backwards.
     fn now_ns(&self) -> u64;
 }
 
-/// Receives what a device notices about its guest. The default ignores everything.
+/// Callbacks for errors of guests that a device notices. The default ignores them.
 pub trait DeviceEvents: Send {
     /// The driver of `device` broke a rule; `what` is a short constant text.
     fn guest_error(&mut self, device: &'static str, what: &'static str) {
@@ -95,7 +92,7 @@ pub trait DeviceEvents: Send {
 /// Ignores all events.
 impl DeviceEvents for () {}
 
-/// Drives nothing: a wire that is not connected.
+/// A wire that is not connected.
 impl IrqLine for () {
     fn set(&self, _high: bool) {}
 }

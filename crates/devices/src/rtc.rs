@@ -117,7 +117,7 @@ impl MmioDevice for GoldfishRtc {
     }
 }
 
-/// The clock goes on between save and restore: the guest finds the time of the day, as after a
+/// The clock runs between save and restore: the guest finds the present time, as after a
 /// suspension. If it has set the time, the difference is kept.
 impl Persist for GoldfishRtc {
     fn save(&self, to: &mut StateWriter) {

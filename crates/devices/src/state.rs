@@ -1,13 +1,13 @@
 //! Saving and restoring devices: a device writes its fields in order, little-endian, and reads them
 //! back.
 //!
-//! Only what the guest made of the device is saved. Back-ends (files, sockets, terminals) and the
-//! clock belong to whoever builds the device, which is built first and restored then.
+//! Only state that the guest can change is saved. Back-ends (files, sockets, terminals) and the
+//! clock belong to the caller, who builds the device first and then restores it.
 
 /// A device that can be saved and restored.
 pub trait Persist {
-    /// Why a machine with this device cannot be saved, as a sentence: what the device did is kept
-    /// outside. `None`: it can.
+    /// Why a machine with this device cannot be saved, if part of its state is outside of it.
+    /// `None`: it can.
     fn obstacle(&self) -> Option<&'static str> {
         None
     }
@@ -20,11 +20,11 @@ pub trait Persist {
     /// Appends the state.
     fn save(&self, to: &mut StateWriter);
 
-    /// Takes over a state and drives the interrupt wire accordingly.
+    /// Restores a state and drives the interrupt wire accordingly.
     ///
     /// # Errors
-    /// [`StateError`] if it is cut off or was not saved from such a device; the device is then to
-    /// be discarded.
+    /// [`StateError`] if it is truncated or was not saved from such a device, which must then be
+    /// discarded.
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError>;
 }
 

@@ -14,7 +14,7 @@ pub const FINISHER_RESET: u16 = 0x7777;
 /// Written, with an exit code in bits 31:16, to report a failure.
 pub const FINISHER_FAIL: u16 = 0x3333;
 
-/// What the guest asked the machine to do.
+/// Request of the guest to the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PowerRequest {
     /// Power off, success.
@@ -25,8 +25,8 @@ pub enum PowerRequest {
     Fail(u16),
 }
 
-/// The request last written and not yet taken, shared between the device and who runs the machine.
-/// Cloning it gives another handle of the same latch.
+/// The request last written and not yet taken, shared between the device and the machine. A clone
+/// is another handle of the same latch.
 #[derive(Debug, Clone, Default)]
 pub struct PowerLatch(Arc<AtomicU32>);
 
@@ -66,7 +66,7 @@ impl Syscon {
     }
 }
 
-/// It has no registers; what was asked for is in the latch.
+/// It has no registers; the request is in the latch.
 impl Persist for Syscon {
     fn save(&self, _to: &mut StateWriter) {}
 

@@ -50,7 +50,7 @@ impl Trigger for NoTrigger {
     }
 }
 
-/// The UART. What the guest transmits is written and flushed to `out` at once, byte by byte: give a
+/// The UART. Output of the guest is written and flushed to `out` at once, byte by byte: use a
 /// buffering writer whose `flush` does nothing where that costs too much. Output that cannot be
 /// written is dropped.
 pub struct Uart {
@@ -60,7 +60,7 @@ pub struct Uart {
     /// its interrupt is enabled, cleared when IIR reports it.
     thr_empty: bool,
     fifo_enabled: bool,
-    /// What `serial` holds of IER (also behind the divisor latch), LCR and MCR, which every access
+    /// Copies of IER (also behind the divisor latch), LCR and MCR in `serial`, which every access
     /// needs.
     registers: Registers,
 }
@@ -86,7 +86,7 @@ impl Uart {
         uart
     }
 
-    /// Renews [`Self::registers`].
+    /// Updates [`Self::registers`].
     fn remember(&mut self) {
         let lcr = self.serial.read(LCR);
         self.registers = Registers {
@@ -122,8 +122,8 @@ impl Uart {
         offset == u64::from(DATA)
     }
 
-    /// Whether an access to the register at `offset` does nothing but change this UART, write to
-    /// `out` and drive the wire: it allocates nothing. Others are those that set the line up.
+    /// Whether an access to the register at `offset` only changes this UART, writes to `out` and
+    /// drives the wire, without allocations. Others set up the line.
     pub fn is_plain(&self, offset: u64, write: bool) -> bool {
         let plain = match offset {
             0 | 1 => true,
@@ -165,7 +165,7 @@ impl Uart {
         self.irq.set(level);
     }
 
-    /// As [`update`](Self::update), when there may be a condition more than before.
+    /// As [`update`](Self::update), when there may be a new condition.
     fn condition_came_up(&mut self) {
         let level = self.identification() != IIR_NONE;
         self.irq.set(level);
@@ -212,8 +212,8 @@ impl Uart {
             }
             _ => self.serial.read(register),
         };
-        // What is left in the FIFO is a reason of its own: a driver that reads one byte for each
-        // interrupt gets all.
+        // Bytes left in the FIFO are a condition of their own: a driver that reads one byte for
+        // each interrupt gets all.
         if register == DATA && !self.dlab() && self.serial.read(LSR) & LSR_DATA_READY != 0 {
             self.condition_came_up();
         } else {

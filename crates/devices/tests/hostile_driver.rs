@@ -34,7 +34,7 @@ impl FileServer for Echo {
     fn reset(&mut self) {}
 }
 
-/// The device has given up: it says so, has told the driver, and does nothing more until reset.
+/// The device has set NEEDS_RESET and notified the driver, and does nothing until reset.
 fn assert_failed(driver: &mut Driver<impl VirtioDevice>, why: &str) {
     assert_eq!(driver.last_error(), why);
     assert_eq!(driver.status() & NEEDS_RESET, NEEDS_RESET);

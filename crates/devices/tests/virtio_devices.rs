@@ -410,7 +410,7 @@ fn event_index_suppresses_notifications_and_interrupts() {
         driver.put(RAM + driver::AVAIL, &[[0; 2], count.to_le_bytes()].concat());
         driver.notify(0);
         assert_eq!(driver.take_interrupt(), interrupt, "chain {count}");
-        // avail_event, behind the used ring: the device wants to hear of the very next chain.
+        // avail_event, behind the used ring: the device requests a notification of the next chain.
         assert_eq!(driver.get_u16(RAM + USED + 4 + 8 * 8), count);
     }
 }

@@ -6,7 +6,7 @@
 //! * reading returns how often the own doorbell was rung and silences it.
 //!
 //! Device wires go straight to hart 0 as its machine external interrupt, high while any wire is
-//! high; a page at [`STATUS`] tells which. There is no timer.
+//! high; a page at [`STATUS`] shows which. There is no timer.
 //!
 //! `crates/machine/tests/third_party.rs` plugs it into a machine; nothing in the hart changes.
 
@@ -23,7 +23,7 @@ pub const MDOORBELL: u16 = 0x7c0;
 /// Eight read-only bytes: bit per device wire that is high.
 pub const STATUS: u64 = 0xc00_0000;
 
-/// The architecture: all it needs to know is a count per hart and a bit per wire.
+/// The architecture: its state is a count per hart and a bit per wire.
 pub struct Doorbell {
     rings: Vec<u64>,
     wires: u64,
@@ -39,7 +39,7 @@ impl Doorbell {
     }
 
     fn ring(&mut self, target: u64, effects: &mut Effects) {
-        // The number comes from the guest: harts that do not exist are nobody's doorbell.
+        // The number comes from the guest: harts that do not exist have no doorbell.
         if let Some(rings) = self.rings.get_mut(target as usize) {
             *rings += 1;
             effects.change(target as usize);
@@ -121,7 +121,7 @@ impl InterruptArchitecture for Doorbell {
     }
 }
 
-/// Rings hart 1 and shows what it sees.
+/// Rings hart 1 and prints its view.
 #[allow(dead_code, reason = "tests include this file as a module")]
 fn main() {
     let mut doorbell = Doorbell::new(2);

@@ -107,7 +107,7 @@ impl AclintPlic {
         (set(0), set(1))
     }
 
-    /// Runs `access` on the PLIC and notes the harts whose external interrupts it changed.
+    /// Runs `access` on the PLIC and records the harts whose external interrupts it changed.
     fn with_plic<T>(&mut self, effects: &mut Effects, access: impl FnOnce(&mut Plic) -> T) -> T {
         let before = self.external();
         let result = access(&mut self.state.plic);

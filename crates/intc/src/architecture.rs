@@ -15,21 +15,21 @@ use crate::mmio::{NoRegister, Window};
 /// below it; an architecture may use any number from here on.
 pub const EXTERNAL_PHANDLE: u32 = 0x1000;
 
-/// What a machine has to know of an interrupt architecture to be built around it.
+/// Properties of an interrupt architecture from which a machine is built.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Description {
-    /// MMIO windows that it answers.
+    /// Its MMIO windows.
     pub windows: Vec<Window>,
-    /// Addresses of CSRs that belong to HS-mode: if a guest may not access one of them, that is a
+    /// Addresses of CSRs of HS-mode: a guest's access that is not permitted raises a
     /// virtual-instruction instead of an illegal-instruction exception.
     pub csrs: Vec<u16>,
     /// Whether its CSRs are custom state, which bit C of the state-enable registers controls
     /// (Smstateen).
     pub custom_csrs: bool,
-    /// Interrupt numbers from 16 up (bits as in `mip`) that belong to supervisor mode without
-    /// firmware's help: read-only one in `mideleg`.
+    /// Interrupt numbers from 16 up (bits as in `mip`) that are always delegated to supervisor
+    /// mode: read-only one in `mideleg`.
     pub supervisor_interrupts: u64,
-    /// ISA extensions that it brings, named as in ISA strings.
+    /// ISA extensions that it adds, named as in ISA strings.
     pub isa_extensions: &'static [&'static str],
     /// Cells that follow the number of a level-triggered source in a device's `interrupts`.
     pub trigger_cells: &'static [u32],
@@ -44,10 +44,28 @@ pub struct Description {
 /// times of successive calls for *different* harts may go back a little. Implementations must be
 /// deterministic: no host time, no iteration over hash maps.
 ///
-/// An implementation never sees a hart's registers. What a call changes for the harts it tells by
-/// [`Effects`]; after reset the machine asks for the lines of all harts without being told.
+/// An implementation has no access to a hart's registers. It reports changes for harts by
+/// [`Effects`]; after reset the machine reads the lines of all harts in any case.
+///
+/// One hart rings another by `msip` of the ACLINT, as a machine does it; `examples/doorbell.rs`
+/// implements an architecture of its own.
+///
+/// ```
+/// use trapless_intc::aclint_plic::{ACLINT_BASE, AclintPlic, Config};
+/// use trapless_intc::{Effects, InterruptArchitecture, MmioAccess};
+/// use trapless_isa::{Mode, cause::interrupt::MSI};
+///
+/// let config = Config { harts: 2, cycles_per_tick: 100, sswi: true, edge_triggered: 0 };
+/// let mut intc = AclintPlic::new(config);
+/// let mut effects = Effects::default();
+/// let msip_of_hart_1 = ACLINT_BASE + 4;
+/// let access = MmioAccess { hart: 0, mode: Mode::M, now: 0, addr: msip_of_hart_1, size: 4 };
+/// intc.store(&access, 1, &mut effects).unwrap();
+/// assert_eq!(effects.changed, 1 << 1);
+/// assert_ne!(intc.lines(1, 0).level & 1 << MSI, 0);
+/// ```
 pub trait InterruptArchitecture: Snapshot + Send {
-    /// What it is. The same at each call.
+    /// Its properties. The same at each call.
     fn describe(&self) -> Description;
 
     /// Loads from a physical address inside one of its windows.
@@ -82,8 +100,8 @@ pub trait InterruptArchitecture: Snapshot + Send {
         Err(CsrFault::Illegal)
     }
 
-    /// A guest accesses a page whose G-stage leaf names a doorbell page (Xvei). Answers what a load
-    /// reads; 0 for a store.
+    /// A guest accesses a page whose G-stage leaf names a doorbell page (Xvei). Returns the value
+    /// of a load; 0 for a store.
     ///
     /// # Errors
     /// [`DoorbellFault`] becomes a guest-page fault.
@@ -96,10 +114,10 @@ pub trait InterruptArchitecture: Snapshot + Send {
         Err(DoorbellFault { mmio: false })
     }
 
-    /// The handler of a user context interrupts the guest of a hart whose
-    /// [`Lines::context`] is set (Xhcs). Keeps `registers`, which are the guest's, and replaces
-    /// them by the handler's. Answers which of its events are pending; `None` if there is nothing
-    /// to do after all, and nothing has been exchanged.
+    /// The handler of a user context interrupts the guest of a hart whose [`Lines::context`] is set
+    /// (Xhcs). Saves `registers`, which are the guest's, and replaces them by the handler's.
+    /// Returns the handler's pending events; `None`, without an exchange, if nothing is pending any
+    /// more.
     fn enter_context(
         &mut self,
         access: &ContextAccess,
@@ -110,9 +128,8 @@ pub trait InterruptArchitecture: Snapshot + Send {
         None
     }
 
-    /// That handler has ended. Replaces `registers` by the guest's; `false`, and nothing has
-    /// changed, if no handler of a context runs on the hart or its guest's registers cannot be read
-    /// (`HCS-15`).
+    /// Ends that handler. Replaces `registers` by the guest's; `false`, without an effect, if no
+    /// handler of a context runs on the hart or its guest's registers cannot be read (`HCS-15`).
     fn leave_context(
         &mut self,
         access: &ContextAccess,
@@ -124,7 +141,7 @@ pub trait InterruptArchitecture: Snapshot + Send {
     }
 
     /// A device drives its wire (`source` >= 1) high or low at time `now`. Asserting a high wire
-    /// signals another event; only edge-triggered sources see it.
+    /// again signals another event, which only affects edge-triggered sources.
     fn set_source(&mut self, now: u64, source: u32, level: bool, effects: &mut Effects);
 
     /// A device writes the word `data` to `addr`, outside RAM, at time `now`: a message signalled
@@ -141,10 +158,10 @@ pub trait InterruptArchitecture: Snapshot + Send {
     }
 
     /// The interrupt inputs of `hart` at time `now`: a function of the present state and `now`,
-    /// except that `pulse` and `arrived` are handed over once.
+    /// except that `pulse` and `arrived` are returned once.
     ///
-    /// The machine delays what one hart does to another until the other has reached that time; an
-    /// architecture does not have to.
+    /// The machine delays effects of one hart on another until the other has reached that time; an
+    /// architecture need not.
     fn lines(&mut self, hart: usize, now: u64) -> Lines;
 
     /// Its interrupt files, if the harts have Smaia and Ssaia.
@@ -152,19 +169,19 @@ pub trait InterruptArchitecture: Snapshot + Send {
         None
     }
 
-    /// Gives the architecture its way to memory, once, before anything else is called.
+    /// Gives the architecture access to memory, once, before any other call.
     fn attach_memory(&mut self, memory: Arc<dyn Memory>) {
         let _ = memory;
     }
 
-    /// Describes its state at time `now` for people, without changing it.
+    /// Describes its state at time `now` as text, without side effects.
     fn inspect(&self, now: u64) -> Vec<Row> {
         let _ = now;
         Vec::new()
     }
 
-    /// Describes the doorbell page at physical address `page` for people, without changing it. A
-    /// hart has it at guest physical address `gpa` of the guest that it runs or ran last.
+    /// Describes the doorbell page at physical address `page` as text, without side effects. It is
+    /// at guest physical address `gpa` of the guest that a hart runs or ran last.
     fn inspect_doorbells(&self, hart: usize, gpa: u64, page: u64) -> Vec<Row> {
         let _ = (hart, gpa, page);
         Vec::new()
@@ -176,12 +193,12 @@ pub trait InterruptArchitecture: Snapshot + Send {
     /// controller.
     ///
     /// # Errors
-    /// Passes on errors of the writer.
+    /// Those of the writer.
     fn fdt(&self, fdt: &mut vm_fdt::FdtWriter, cpu_intc: &[u32]) -> Result<(), vm_fdt::Error>;
 }
 
 /// The interrupt files of harts with Smaia and Ssaia. The CSRs of these extensions are in the hart,
-/// which comes here for the registers of its files.
+/// which accesses the registers of its files here.
 pub trait InterruptFiles {
     /// GEILEN, the number of guest interrupt files of each hart, 0..=63.
     fn guest_files(&self) -> u8;
@@ -195,7 +212,7 @@ pub trait InterruptFiles {
 
 /// Physical memory, for architectures that keep tables in it. Accesses are naturally aligned words
 /// of 8 bytes; as harts and architecture take turns, each is atomic. `hart` causes the access:
-/// where its HS-mode must not access memory, the architecture must not either.
+/// memory that its HS-mode must not access, the architecture must not access either.
 pub trait Memory: Send + Sync {
     /// Loads a word; `None` outside RAM and where the hart must not read.
     fn load(&self, hart: usize, addr: u64) -> Option<u64>;
@@ -204,15 +221,15 @@ pub trait Memory: Send + Sync {
     fn store(&self, hart: usize, addr: u64, value: u64) -> Option<()>;
 }
 
-/// An architecture whose state can be taken out and put into another one of the same configuration,
-/// which then behaves the same.
+/// An architecture whose state can be saved, and restored into another one of the same
+/// configuration, which then behaves the same.
 pub trait Snapshot {
-    /// All state.
+    /// The complete state.
     fn save(&self) -> serde_json::Value;
 
     /// Restores what [`save`](Self::save) returned. The lines of all harts may have changed.
     ///
     /// # Errors
-    /// A sentence that says what does not fit; nothing has changed then.
+    /// If the state does not fit; nothing has changed then.
     fn restore(&mut self, state: &serde_json::Value) -> Result<(), String>;
 }

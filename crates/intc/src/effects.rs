@@ -1,21 +1,21 @@
-//! What a call of an interrupt architecture causes besides its answer.
+//! Effects of a call of an interrupt architecture besides its result.
 
 use trapless_isa::port::VirtualStep;
 
-/// Consequences of calls of an [`InterruptArchitecture`](crate::InterruptArchitecture) that the
-/// machine has to act on.
+/// Effects of calls of an [`InterruptArchitecture`](crate::InterruptArchitecture) that the machine
+/// must handle.
 ///
 /// The machine passes the same value to call after call and drains it, so that a call allocates
 /// nothing. Sets of harts have bit `n` for hart `n`.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Harts whose [`lines`](crate::InterruptArchitecture::lines) may have changed other than by
-    /// time alone: the machine asks for their lines again.
+    /// time alone: the machine reads their lines again.
     pub changed: u64,
-    /// Harts that run another vCPU than before: VS-level inputs that are still on their way to them
-    /// were meant for the previous one, and the machine drops them.
+    /// Harts that run another vCPU than before: delayed VS-level inputs were meant for the previous
+    /// one, and the machine drops them.
     pub switched: u64,
-    /// What happened, for the ledger.
+    /// Steps, for the ledger.
     pub steps: Steps,
 }
 
@@ -27,8 +27,8 @@ impl Effects {
     }
 }
 
-/// Steps of virtual interrupts in the order in which they happened. Nothing is kept unless somebody
-/// wants to read it.
+/// Steps of virtual interrupts in the order in which they happened. Nothing is recorded unless it
+/// is enabled.
 #[derive(Debug, Default)]
 pub struct Steps {
     recording: bool,
@@ -36,19 +36,19 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Begins to keep steps.
+    /// Enables recording.
     pub fn record(&mut self) {
         self.recording = true;
     }
 
-    /// Notes that `step` happened.
+    /// Records a step.
     pub fn push(&mut self, step: VirtualStep) {
         if self.recording {
             self.kept.push(step);
         }
     }
 
-    /// The steps kept since the last [`drain`](Self::drain).
+    /// The steps since the last [`drain`](Self::drain).
     #[inline]
     #[must_use]
     pub fn kept(&mut self) -> &mut [VirtualStep] {
@@ -62,7 +62,7 @@ impl Steps {
         self.kept.is_empty()
     }
 
-    /// Takes all steps out.
+    /// Removes and returns all steps.
     pub fn drain(&mut self) -> impl Iterator<Item = VirtualStep> {
         self.kept.drain(..)
     }

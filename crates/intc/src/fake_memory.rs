@@ -21,7 +21,7 @@ impl Ram {
         Self(Arc::new(Mutex::new(words)), Arc::default(), Arc::default())
     }
 
-    /// From now on the word at `addr`, and no other, cannot be accessed; 0: all can.
+    /// Makes the word at `addr`, and no other, inaccessible; 0: none.
     pub fn lose(&self, addr: u64) {
         self.1.store(addr, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Device tree nodes that several interrupt architectures have.
+//! Device tree nodes shared by several interrupt architectures.
 
 use trapless_isa::cause::interrupt;
 use vm_fdt::{Error, FdtWriter};
@@ -16,7 +16,7 @@ pub fn interrupts_extended(cpu_intc: &[u32], interrupts: &[u64]) -> Vec<u32> {
 /// Adds the node of a CLINT-compatible window: MSWI and MTIMER.
 ///
 /// # Errors
-/// Passes on errors of the writer.
+/// Those of the writer.
 pub fn clint(fdt: &mut FdtWriter, window: Window, cpu_intc: &[u32]) -> Result<(), Error> {
     let node = fdt.begin_node(&format!("clint@{:x}", window.base))?;
     fdt.property_string_list(

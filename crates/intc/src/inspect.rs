@@ -1,17 +1,17 @@
-//! What an architecture tells of its state to people who debug.
+//! Descriptions of an architecture's state for debugging.
 
 /// One line about the state of an interrupt architecture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Hart whose state it is; `None`: of no single hart.
+    /// Hart to which the state belongs; `None`: to no single hart.
     pub hart: Option<usize>,
     /// Part of the architecture, for instance `plic S` or `imsic guest 1`.
     pub part: String,
-    /// What is told: a register, a source, a set of interrupts.
+    /// Name of the state: a register, a source, a set of interrupts.
     pub name: String,
     /// Its value, as text.
     pub value: String,
-    /// Something is pending, enabled or in use.
+    /// Whether something is pending, enabled or in use.
     pub active: bool,
 }
 
@@ -23,13 +23,13 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Rows that are added to `rows`.
+    /// A part whose rows are added to `rows`.
     pub fn new(rows: &'a mut Vec<Row>, hart: Option<usize>, part: impl Into<String>) -> Self {
         let part = part.into();
         Self { rows, hart, part }
     }
 
-    /// How many rows there are, of all parts.
+    /// Number of rows of all parts.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -55,7 +55,7 @@ impl<'a> Part<'a> {
 /// An empty set.
 const NONE: &str = "none";
 
-/// Ascending numbers as people write them: `1-3, 10`.
+/// Ascending numbers as ranges: `1-3, 10`.
 pub(crate) fn ranges(numbers: impl IntoIterator<Item = usize>) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for number in numbers {
@@ -87,13 +87,13 @@ pub(crate) fn bits(
     words.into_iter().enumerate().flat_map(set)
 }
 
-/// Words that apply, in a list; `otherwise` if none does.
+/// A list of the words that apply; `otherwise` if none does.
 pub(crate) fn words(all: &[(bool, &str)], otherwise: &str) -> String {
-    let said: Vec<&str> = all.iter().filter(|(is, _)| *is).map(|(_, w)| *w).collect();
-    if said.is_empty() {
+    let applying: Vec<&str> = all.iter().filter(|(is, _)| *is).map(|(_, w)| *w).collect();
+    if applying.is_empty() {
         otherwise.into()
     } else {
-        said.join(", ")
+        applying.join(", ")
     }
 }
 

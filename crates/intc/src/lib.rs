@@ -1,7 +1,7 @@
 //! Interrupt architectures behind one trait.
 //!
-//! An interrupt architecture owns MMIO windows and CSRs, takes device wires in and drives the
-//! interrupt inputs ([`Lines`]) of every hart. It never sees a hart's registers.
+//! An interrupt architecture owns MMIO windows and CSRs, has device wires as inputs, and drives the
+//! interrupt inputs ([`Lines`]) of every hart. It has no access to a hart's registers.
 //!
 //! ```text
 //!  loads, stores, CSRs --> InterruptArchitecture --> Lines of each hart
@@ -10,18 +10,18 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `architecture` | [`InterruptArchitecture`] and what goes with it |
+//! | `architecture` | [`InterruptArchitecture`] and related traits |
 //! | `effects` | [`Effects`] of a call |
 //! | `inspect` | state as [`Row`]s, for debuggers |
 //! | `mmio` | [`Window`]s |
-//! | [`fdt`] | device tree nodes that several architectures have |
+//! | [`fdt`] | device tree nodes shared by several architectures |
 //! | [`plic`] | register model of the PLIC, usable on its own by a VMM |
 //! | [`aclint`] | MSWI, MTIMER, SSWI |
 //! | [`aclint_plic`] | both together as an [`InterruptArchitecture`] |
 //! | [`aia`] | IMSICs and an APLIC: the Advanced Interrupt Architecture |
 //! | [`trapless`] | ACLINT and PLIC with Xtrapless: interrupts reach vCPUs without traps |
 //! | [`vei`] | any of them with Xvei: events and doorbells of guests reach the host without exits |
-//! | `words`, `ring` | memory and queues as the controllers of the last two use them |
+//! | `words`, `ring` | memory accesses and queues of the controllers of the last two |
 //!
 //! `examples/doorbell.rs` is a small complete architecture to start your own from.
 

@@ -1,6 +1,6 @@
 //! Windows in the physical address space.
 
-/// A range of physical addresses that an interrupt architecture answers.
+/// A range of physical addresses of an interrupt architecture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// Name for ledgers and logs, for instance `"plic"`.
@@ -26,11 +26,11 @@ impl Window {
     }
 }
 
-/// No register answers an MMIO access: wrong address, width or alignment.
+/// An MMIO access that reaches no register: wrong address, width or alignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRegister;
 
-/// Refuses accesses of another width than `width` bytes, and misaligned ones.
+/// Rejects accesses of another width than `width` bytes, and misaligned ones.
 pub(crate) fn check_access(offset: u64, size: u8, width: u8) -> Result<(), NoRegister> {
     if size == width && offset % u64::from(width) == 0 {
         Ok(())

@@ -1,7 +1,8 @@
 //! Register model of the RISC-V platform-level interrupt controller (PLIC).
 //!
 //! Behaviour: RISC-V PLIC specification 1.0.0; register layout: SiFive's, which the specification
-//! adopted. The model knows neither harts nor time, so a VMM can use it with one context per vCPU.
+//! adopted. The model is independent of harts and time, so a VMM can use it with one context per
+//! vCPU.
 //!
 //! ```text
 //!  wire --> gateway --> pending bit --> (priority, enable, threshold) per context --> interrupt
@@ -16,7 +17,7 @@ use crate::mmio::{NoRegister, check_access};
 
 /// Highest source number a PLIC can have (specification, section 1).
 pub const MAX_SOURCES: u32 = 1023;
-/// Most contexts a PLIC can have (specification, section 3).
+/// Maximum number of contexts of a PLIC (specification, section 3).
 pub const MAX_CONTEXTS: usize = 15872;
 /// Highest priority this model implements; the field is WARL and keeps the low three bits, as on
 /// QEMU's `virt`.
@@ -38,8 +39,8 @@ struct Context {
     raised: bool,
 }
 
-/// A PLIC with sources `1..=sources`, level-triggered but for those that
-/// [`set_edge_triggered`](Self::set_edge_triggered) names.
+/// A PLIC with sources `1..=sources`, level-triggered except those of
+/// [`set_edge_triggered`](Self::set_edge_triggered).
 ///
 /// ```
 /// use trapless_intc::plic::Plic;
@@ -60,7 +61,7 @@ pub struct Plic {
     wire: Vec<u32>,
     pending: Vec<u32>,
     claimed: Vec<u32>,
-    /// Edges that wait for completion, of sources whose wire is still high; older states have none.
+    /// Edges deferred to completion, of sources whose wire is still high; absent in older states.
     #[serde(default)]
     edges: Vec<u32>,
     /// Sources with an edge-triggered gateway: wiring, not state.
@@ -104,7 +105,7 @@ impl Plic {
 
     /// Gives `source` an edge-triggered gateway (specification, section 2.1; the choice is the
     /// platform's): each time its wire is driven high there is a request, and a high wire at
-    /// completion alone is none. A request that comes while the source is being serviced is
+    /// completion alone is not one. A request that arrives while the source is being serviced is
     /// forwarded at completion, or ignored if the wire has fallen by then.
     pub fn set_edge_triggered(&mut self, source: u32) {
         let (word, bit) = position(source);
@@ -135,7 +136,7 @@ impl Plic {
     /// Drives the wire of `source`. Sources that do not exist are ignored.
     ///
     /// A rising wire makes a source pending unless it is being serviced. A falling wire does not
-    /// take back a request that is already pending: only a claim does (specification, section 2.1).
+    /// withdraw a request that is already pending: only a claim does (specification, section 2.1).
     pub fn set_level(&mut self, source: u32, level: bool) {
         if source == 0 || source > self.sources {
             return;
@@ -262,10 +263,10 @@ impl Plic {
         Ok(())
     }
 
-    /// Takes over a saved state.
+    /// Restores a saved state.
     ///
     /// # Errors
-    /// A sentence, if the state belongs to a PLIC of another size.
+    /// If the state belongs to a PLIC of another size.
     pub fn restore(&mut self, mut state: Self) -> Result<(), String> {
         let words = self.wire.len();
         if state.edges.is_empty() {

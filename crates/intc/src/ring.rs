@@ -6,7 +6,7 @@ use trapless_isa::xtrapless::hnqbase;
 
 use crate::words::{Words, field};
 
-/// Most entries as a power of two.
+/// Maximum number of entries as a power of two.
 const MAX_SIZE: u64 = 12;
 /// Bytes of an entry.
 const ENTRY: u64 = 8;
@@ -21,7 +21,7 @@ const _: () = assert!(EN == hveiq::EN && PPN == hveiq::PPN && SIZE == hveiq::SIZ
 /// overflow.
 pub(crate) const STATE_BITS: u32 = (EN | PPN | SIZE).count_ones() + 2 * (MAX_SIZE as u32 + 1) + 1;
 
-/// The register that names the ring, and what the controller knows of it.
+/// A ring: its register, and the controller's state of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ring {
     /// The register: EN, PPN, SIZE.
@@ -32,7 +32,7 @@ pub(crate) struct Ring {
     overflow: bool,
 }
 
-/// What reading the next entry gives.
+/// Result of reading the next entry.
 pub(crate) struct Taken {
     /// The entry, if there was one and memory could be read.
     pub word: Option<u64>,
@@ -46,9 +46,9 @@ impl Ring {
         self.base
     }
 
-    /// Writes the register. With EN it names a new, empty ring: sizes above the largest become
-    /// that, and the address is aligned to the size. Without EN it closes the ring, which can still
-    /// be emptied.
+    /// Writes the register. With EN it names a new, empty ring: sizes above the maximum become the
+    /// maximum, and the address is aligned to the size. Without EN it closes the ring, which can
+    /// still be emptied.
     pub fn set_base(&mut self, value: u64) {
         if value & EN == 0 {
             self.base &= !EN;
@@ -71,7 +71,7 @@ impl Ring {
         self.head == self.tail
     }
 
-    /// The next entry, which stays where it is.
+    /// The next entry, which is not removed.
     pub fn peek(&self, words: &Words) -> Option<u64> {
         if self.is_empty() {
             return None;
@@ -86,12 +86,12 @@ impl Ring {
         offsets.filter_map(|offset| words.load(self.base & PPN, offset))
     }
 
-    /// Whether there is anything to take.
+    /// Whether there is an entry, or a lost one to report.
     pub fn raised(&self) -> bool {
         self.head != self.tail || self.overflow
     }
 
-    /// Puts an entry in; `false` if it was dropped, which the next [`pop`](Self::pop) reports.
+    /// Adds an entry; `false` if it was dropped, which the next [`pop`](Self::pop) reports.
     pub fn push(&mut self, words: &Words, word: u64) -> bool {
         let full = self.tail.wrapping_sub(self.head) >= self.entries();
         let stored = !full
@@ -106,7 +106,7 @@ impl Ring {
         stored
     }
 
-    /// Takes the next entry out.
+    /// Removes the next entry.
     pub fn pop(&mut self, words: &Words) -> Taken {
         let mut word = None;
         if self.head != self.tail {

@@ -10,7 +10,7 @@ pub(crate) fn field(word: u64, mask: u64, shift: u32) -> u64 {
     (word & mask) >> shift
 }
 
-/// Physical memory as a controller sees it; without a machine around it there is none.
+/// Physical memory for a controller; none outside a machine.
 #[derive(Default)]
 pub(crate) struct Words {
     memory: Option<Arc<dyn Memory>>,
@@ -25,7 +25,7 @@ impl Words {
         self.memory = Some(memory);
     }
 
-    /// The same memory, as `hart` may read it, for somebody who only looks: nothing is counted.
+    /// The same memory with the rights of `hart`, for inspection: accesses are not counted.
     pub fn spectator(&self, hart: usize) -> Self {
         Self {
             memory: self.memory.clone(),
@@ -34,7 +34,7 @@ impl Words {
         }
     }
 
-    /// The accesses that follow are caused by `hart`.
+    /// Sets the hart that causes the following accesses.
     pub fn act_for(&mut self, hart: usize) {
         self.hart = hart;
     }
@@ -51,8 +51,8 @@ impl Words {
         self.noted(|memory| memory.store(self.hart, address(base, offset)?, value))
     }
 
-    /// Replaces the word at `base + offset` by `new` of it in one atomic operation and returns the
-    /// old value; `None` where the hart must not do so.
+    /// Replaces the word at `base + offset` by the result of `new` in one atomic operation and
+    /// returns the old value; `None` where the hart must not do so.
     pub fn update(&self, base: u64, offset: u64, new: impl FnOnce(u64) -> u64) -> Option<u64> {
         self.touch();
         self.noted(|memory| {
@@ -64,7 +64,7 @@ impl Words {
         })
     }
 
-    /// Accesses memory and notes if that fails (MEM-6).
+    /// Accesses memory and records failures (MEM-6).
     fn noted<T>(&self, access: impl FnOnce(&dyn Memory) -> Option<T>) -> Option<T> {
         let value = self.memory.as_deref().and_then(access);
         if value.is_none() {
@@ -88,7 +88,7 @@ impl Words {
     }
 }
 
-/// Table addresses come from the host unchecked: they are aligned here and must not wrap around.
+/// Table addresses from the host are not trusted: they are aligned here and must not wrap around.
 fn address(base: u64, offset: u64) -> Option<u64> {
     (base & !7).checked_add(offset)
 }

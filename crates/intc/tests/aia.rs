@@ -276,7 +276,7 @@ fn delegation_decides_whose_source_it_is() {
     );
 }
 
-/// Firmware locks where messages go; nobody can redirect them to a file of M-mode afterwards.
+/// Firmware locks the targets of messages: they cannot be redirected to a file of M-mode any more.
 #[test]
 fn message_addresses_can_be_locked() {
     let mut w = World::new(Some(7));
@@ -324,9 +324,9 @@ fn direct_delivery_follows_priority_and_threshold() {
     assert_eq!(w.aia.interrupt_files().unwrap().guest_files(), 0);
 }
 
-/// The ledger learns of messages and claims, and of nothing while nobody asked.
+/// The ledger gets messages and claims as steps, and none unless they were requested.
 #[test]
-fn steps_tell_of_messages_and_claims() {
+fn steps_report_messages_and_claims() {
     let mut w = World::new(Some(7));
     w.write(SUPERVISOR + 0x2000, 4);
     assert_eq!(w.effects.steps.drain().count(), 0);
@@ -348,7 +348,7 @@ fn steps_tell_of_messages_and_claims() {
     assert_eq!(steps, [message, claim]);
 }
 
-/// A saved machine goes on as if it had not been saved; state of another shape is refused.
+/// A saved machine continues as if it had not been saved; state of another shape is refused.
 #[test]
 fn state_survives_saving() {
     let mut w = World::new(Some(7));
@@ -447,7 +447,7 @@ proptest! {
 
 /// Debuggers see what is pending and enabled, in guests' files too, and change nothing by looking.
 #[test]
-fn state_is_told_by_file() {
+fn state_is_shown_by_file() {
     let mut w = World::new(Some(7));
     w.open(1, FileId::Guest(3));
     w.write(SUPERVISOR + STRIDE + 3 * 0x1000, 9);

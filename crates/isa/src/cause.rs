@@ -9,7 +9,7 @@ macro_rules! codes {
         $(#[$doc])*
         pub const $table: &[(u64, &str)] = &[$(($value, $text)),*];
 
-        /// Short name of a code, as the specification has it in names of bits; `None` for unknown
+        /// Abbreviation of a code, as in the specification's names of bits; `None` for unknown
         /// ones.
         #[must_use]
         pub fn abbreviation(code: u64) -> Option<&'static str> {

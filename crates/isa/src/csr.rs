@@ -225,7 +225,7 @@ pub mod hvictl {
     pub const IID: u64 = 0xFFF << 16;
     /// Lower default priority than an external interrupt.
     pub const DPR: u64 = 1 << 9;
-    /// `vstopi` tells the priority number.
+    /// `vstopi` shows the priority number.
     pub const IPRIOM: u64 = 1 << 8;
     /// Priority number.
     pub const IPRIO: u64 = 0xFF;

@@ -57,6 +57,19 @@ const fn build_index() -> Index {
 /// (the high half is then ignored). Reserved and unknown encodings give [`Op::Illegal`] with `raw`
 /// and `len` kept; hints decode to the operation they are encoded as. Every supported extension is
 /// always accepted: see [`Op::extension`].
+///
+/// ```
+/// use trapless_isa::{Op, decode, disasm};
+///
+/// let inst = decode(0xffc1_0113);
+/// assert_eq!((inst.op, inst.rd, inst.rs1, inst.imm, inst.len), (Op::Addi, 2, 2, -4, 4));
+/// assert_eq!(disasm(inst, 0x8000_0000), "addi sp,sp,-4");
+/// // A compressed instruction is expanded to its base operation.
+/// let ret = decode(0x8082);
+/// assert_eq!((ret.op, ret.len), (Op::Jalr, 2));
+/// assert_eq!(disasm(ret, 0x8000_0000), "ret");
+/// assert_eq!(decode(0).op, Op::Illegal);
+/// ```
 pub fn decode(raw: u32) -> Inst {
     if raw & 3 != 3 {
         return compressed::expand(raw as u16);

@@ -4,7 +4,7 @@ use crate::csr;
 use crate::inst::{Format, Inst, Op};
 use std::fmt::{self, Display, Formatter};
 
-/// How registers and the common short forms are written.
+/// Style of registers and common short forms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
     /// ABI register names, and short forms such as `li`, `mv`, `ret`.
@@ -14,7 +14,7 @@ pub enum Style {
 }
 
 /// Text of `inst` at address `pc` (which makes the targets of branches and jumps absolute), with
-/// ABI register names. Compressed instructions show what they expand to.
+/// ABI register names. Compressed instructions are shown expanded.
 pub fn disasm(inst: Inst, pc: u64) -> String {
     disasm_with(inst, pc, Style::Abi)
 }
@@ -94,7 +94,7 @@ impl Text {
         self.pc.wrapping_add_signed(self.inst.imm.into())
     }
 
-    /// Writes the common short form if there is one; says whether it did.
+    /// Writes the common short form if there is one; returns whether there was.
     fn write_short_form(&self, f: &mut Formatter<'_>) -> Result<bool, fmt::Error> {
         let Inst {
             op,

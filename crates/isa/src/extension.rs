@@ -1,5 +1,5 @@
-//! The table of extensions: what users switch, what it is called in ISA strings and device trees,
-//! what it needs, and which other implementations have it.
+//! The table of extensions: switches, names in ISA strings and device trees, dependencies, and
+//! support in other implementations.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub struct Models {
 }
 
 impl Models {
-    /// Whether every version in use has it.
+    /// Whether every version in use supports it.
     pub fn everywhere(self) -> bool {
         self == EVERY
     }
@@ -31,7 +31,7 @@ const NEWER: Models = Models {
     qemu: Some((10, 0)),
     spike: true,
 };
-/// No other implementation is asked for it.
+/// It is not used with other implementations.
 const NONE: Models = Models {
     qemu: None,
     spike: false,
@@ -49,7 +49,7 @@ macro_rules! extensions {
             }
         )+
     ) => {
-        /// An extension, as specifications cut them.
+        /// An extension, in the division of the specifications.
         ///
         /// No operation belongs to [`Ext::C`] because compressed instructions decode to base
         /// operations: gate it by `len == 2`. Hints (`pause`, the prefetches) count as [`Ext::I`]
@@ -73,7 +73,7 @@ macro_rules! extensions {
                 }
             }
 
-            /// Who else has it.
+            /// Other implementations that support it.
             pub const fn models(self) -> Models {
                 match self {
                     $(Ext::$always => $always_models,)+
@@ -100,7 +100,7 @@ macro_rules! extensions {
             /// None of them.
             pub const NONE: Self = Self { $($switch: false,)+ };
 
-            /// Whether a hart has `ext`. What an extension needs must be there, too.
+            /// Whether a hart has `ext` and the extensions that it depends on.
             pub const fn has(&self, ext: Ext) -> bool {
                 match ext {
                     $(Ext::$always)|+ => true,
@@ -121,7 +121,7 @@ macro_rules! extensions {
                 }
             }
 
-            /// The switch that a name in an ISA string, in lower case, stands for.
+            /// The switch for a name in an ISA string, in lower case.
             pub fn named(&mut self, name: &str) -> Option<&mut bool> {
                 $(if [$($name,)+ $($also,)*].contains(&name) {
                     return Some(&mut self.$switch);
@@ -152,8 +152,8 @@ extensions! {
         Svade "svade" NEWER;
     }
 
-    // A switch and its default, switches it needs, other names in ISA strings; and the extensions
-    // it stands for with their names.
+    // A switch and its default, switches it depends on, other names in ISA strings; and its
+    // extensions with their names.
 
     /// Hypervisor.
     h = true, needs [], also [] {
@@ -234,7 +234,7 @@ extensions! {
         /// State enable, as supervisors see it: a part of Smstateen.
         Ssstateen "ssstateen", NONE;
     }
-    // Extensions of this project leave no trace in the ledgers of machines without them.
+    // Extensions of this project are not mentioned in the ledgers of machines without them.
     /// User-level exception redirection: needs H.
     #[serde(skip_serializing_if = "is_off")]
     xuer = false, needs [h], also ["xuer"] {
@@ -273,6 +273,12 @@ impl Extensions {
 pub const LETTERS: &str = "imafdqlcbkjtpvnh";
 
 /// The ISA string of the older `riscv,isa` property, of names in its order.
+///
+/// ```
+/// use trapless_isa::extension::isa_string;
+///
+/// assert_eq!(isa_string(["i", "m", "a", "zicsr", "sstc"]), "rv64ima_zicsr_sstc");
+/// ```
 pub fn isa_string<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut isa = String::from("rv64");
     for name in names {

@@ -12,7 +12,7 @@ pub use crate::op_table::Op;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Inst {
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Destination register, integer or floating point according to `op`.
     pub rd: u8,
@@ -42,7 +42,7 @@ const _: () = assert!(size_of::<Inst>() == 16);
 pub const TP: u8 = 4;
 
 impl Inst {
-    /// Whether it is `mv tp, REG`: with this, and nothing else, Linux goes on with another thread
+    /// Whether it is `mv tp, REG`, the only instruction by which Linux switches to another thread
     /// (`__switch_to` in `arch/riscv/kernel/entry.S`).
     #[inline(always)]
     pub const fn moves_to_tp(&self) -> bool {
@@ -55,8 +55,8 @@ impl Inst {
     }
 }
 
-/// Number of an integer register that does not exist: engines put it in the place of a destination
-/// `x0`, and keep a slot for it that nobody reads.
+/// Number of an integer register that does not exist: engines use it in place of a destination
+/// `x0`, and have a slot for it that is never read.
 pub const NO_REG: u8 = 32;
 
 impl Op {

@@ -11,12 +11,12 @@
 //! | [`csr`] | CSR addresses, names and field masks |
 //! | [`mod@decode`] | instruction words to [`Inst`]; types in [`inst`], text in [`mod@disasm`] |
 //! | `compressed` | expansion of 16-bit instructions |
-//! | `op_table`, `op_class` | the table of operations, and what it sorts them by |
-//! | [`extension`] | the table of extensions: switches, names, who else has them |
+//! | `op_table`, `op_class` | the table of operations, and their classes |
+//! | [`extension`] | the table of extensions: switches, names, support elsewhere |
 //! | [`page`] | size and numbers of pages |
-//! | [`port`] | what crosses the boundary of a hart: interrupt lines, foreign CSRs |
-//! | [`semantics`](mod@semantics) | what integer operations compute |
-//! | [`sbi`] | SBI extension and function ids, used to name what an `ecall` asked for |
+//! | [`port`] | interface of a hart: interrupt lines, foreign CSRs |
+//! | [`semantics`](mod@semantics) | results of integer operations |
+//! | [`sbi`] | SBI extension and function ids, for names of calls |
 //! | [`xtrapless`] | CSRs, fields and memory structures of Xtrapless; generated |
 
 pub mod cause;

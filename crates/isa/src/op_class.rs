@@ -1,4 +1,4 @@
-//! What the table of operations sorts them by: operands and cost.
+//! Classes of operations: operands and cost.
 
 /// Layout of the operands in the instruction word and in assembly text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@
 use crate::extension::Ext;
 use crate::op_class::{CostClass, Format};
 
-/// What the table says about one operation.
+/// Entry of the table for one operation.
 pub(crate) struct OpInfo {
     pub mnemonic: &'static str,
     pub code: Code,
@@ -14,7 +14,7 @@ pub(crate) struct OpInfo {
     pub ext: Ext,
 }
 
-/// Which instruction words are an operation: those with `word & mask == bits`.
+/// Encoding of an operation: words with `word & mask == bits`.
 #[derive(Clone, Copy)]
 pub(crate) struct Code {
     pub bits: u32,
@@ -192,7 +192,7 @@ impl Op {
 }
 
 operations! {
-    // Matches no word: what no other row matches is illegal.
+    // Matches no word: words that no other row matches are illegal.
     Illegal "illegal" Code { bits: 1, mask: 0 }, None System I;
 
     // RV32I and RV64I

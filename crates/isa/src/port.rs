@@ -1,21 +1,21 @@
-//! What crosses the boundary of a hart: interrupt lines in, foreign CSR accesses out.
+//! Interface of a hart: interrupt lines as inputs, accesses to foreign CSRs as outputs.
 //!
-//! The hart and the interrupt architectures both speak these types and otherwise know nothing of
-//! each other.
+//! The hart and the interrupt architectures share these types and are otherwise independent of each
+//! other.
 
 use crate::Mode;
 use crate::inst::{Inst, NO_REG, Op};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Interrupt inputs of one hart, as an interrupt architecture drives them.
+/// Interrupt inputs of one hart, driven by an interrupt architecture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Lines {
-    /// Level inputs by `mip` bit position; ORed into what `mip` reads for as long as they are high.
-    /// The VS-level bits 2, 6 and 10 are ORed into `hip`/`vsip` in the same way.
+    /// Level inputs by `mip` bit position; ORed into the value of `mip` while they are high. The
+    /// VS-level bits 2, 6 and 10 are ORed into `hip`/`vsip` in the same way.
     pub level: u64,
     /// Bits of `mip` that an edge sets once; software clears them (ACLINT SSWI sets SSIP).
     pub pulse: u64,
-    /// VS-level bits (2, 10) for which an interrupt has arrived since the last report; handed over
+    /// VS-level bits (2, 10) for which an interrupt has arrived since the last report; reported
     /// once. Meaningful with [`split`](Self::split) only: at V=0 the hart makes them pending in
     /// `hip`.
     pub arrived: u64,
@@ -69,7 +69,7 @@ pub struct MmioAccess {
 /// Access to a CSR that the hart does not implement itself.
 ///
 /// Privilege encoded in the address bits 9:8 and read-only encoding in bits 11:10 have been checked
-/// by the hart; everything finer is the owner's business.
+/// by the hart; further checks are up to the owner.
 #[derive(Clone, Copy, Debug)]
 pub struct CsrAccess {
     /// Hart that executes the access.
@@ -82,7 +82,7 @@ pub struct CsrAccess {
     pub vmid: u16,
     /// The hart's local virtual time in cycles.
     pub now: u64,
-    /// What the instruction does.
+    /// Operation of the instruction.
     pub op: CsrOp,
 }
 
@@ -105,7 +105,7 @@ pub struct DoorbellAccess {
     pub stored: Option<u64>,
 }
 
-/// Nothing of the doorbell page answers the access.
+/// The doorbell page does not handle the access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DoorbellFault {
     /// It acts as one through an MMIO leaf, which a handler in U-mode may get (Xuer).
@@ -143,7 +143,7 @@ pub struct Exchanged {
     pub sscratch: u64,
 }
 
-/// What a CSR instruction asks for; `csrrs`/`csrrc` with `x0` are plain reads.
+/// Operation of a CSR instruction; `csrrs`/`csrrc` with `x0` are plain reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CsrOp {
     /// Read only.
@@ -192,7 +192,7 @@ pub struct FileAccess {
     pub file: FileId,
     /// Which register.
     pub register: FileRegister,
-    /// What the instruction does.
+    /// Operation of the instruction.
     pub op: CsrOp,
 }
 
@@ -212,8 +212,8 @@ pub struct MessageArrival {
 pub struct NoFile;
 
 impl CsrOp {
-    /// What a CSR instruction asks for with this second operand. Its destination is
-    /// [`NO_REG`] if it was `x0`.
+    /// The operation of a CSR instruction with this second operand. Its destination is [`NO_REG`]
+    /// if it was `x0`.
     #[must_use]
     pub fn of(inst: &Inst, operand: u64) -> Self {
         match inst.op {
@@ -268,7 +268,7 @@ pub struct VirtualStep {
 
 /// Kinds of [`VirtualStep`]; `vhart` and `source` are numbers of the step's domain.
 ///
-/// Streams of events, logs, traces and Python show a step as serde writes it.
+/// Streams of events, logs, traces and Python use the serialised form of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum StepKind {
@@ -288,7 +288,7 @@ pub enum StepKind {
         /// It was pending already.
         merged: bool,
     },
-    /// The lookup found the vhart on a hart, which is told.
+    /// The lookup found the vhart on a hart, which is signalled.
     Hit {
         /// Target.
         vhart: u16,
@@ -300,14 +300,15 @@ pub enum StepKind {
     Notified {
         /// Target.
         vhart: u16,
-        /// Hart whose queue got it.
+        /// Hart of the queue.
         #[serde(deserialize_with = "hart_number")]
         to: usize,
         /// `KIND` of the notification.
         #[serde(with = "notification")]
         kind: u8,
     },
-    /// The lookup found no hart, and nobody is told: one is outstanding, or the state wants none.
+    /// The lookup found no hart, and there is no notification: one is outstanding, or the state
+    /// wants none.
     Silent {
         /// Target.
         vhart: u16,
@@ -366,7 +367,7 @@ pub enum StepKind {
         #[serde(deserialize_with = "hart_number")]
         on: usize,
     },
-    /// A store of a hart brought a message to an interrupt file (AIA).
+    /// A store of a hart sent a message to an interrupt file (AIA).
     Message {
         /// Hart of the file.
         #[serde(deserialize_with = "hart_number")]
@@ -391,7 +392,7 @@ pub enum StepKind {
         request: u16,
         /// By what.
         by: EventOrigin,
-        /// It was posted already, and nobody is told again.
+        /// It was posted already, and there is no further notification.
         merged: bool,
     },
     /// An event was put into the queue of a hart (Xvei).
@@ -399,12 +400,12 @@ pub enum StepKind {
         /// That hart.
         #[serde(deserialize_with = "hart_number")]
         to: usize,
-        /// What its HS-mode will read.
+        /// Value that its HS-mode will read.
         id: u32,
     },
     /// HS-mode took an event from its queue (Xvei).
     EventTaken {
-        /// What it read.
+        /// Value that it read.
         id: u32,
     },
     /// The handler of a user context interrupts the guest of this hart (Xhcs).
@@ -444,13 +445,13 @@ pub const NOTIFICATIONS: [&str; 4] = ["other", "wake", "yield", "resample"];
 /// others.
 pub const LEFT: [&str; 4] = ["stopped", "preempted", "halted", "other"];
 
-/// Harts are few; whoever makes tables of them can rely on that.
+/// Maximum number of harts, which bounds tables of them.
 const MOST_HARTS: usize = 4096;
 
 /// Number of a hart, for `#[serde(deserialize_with = ...)]`.
 ///
 /// # Errors
-/// No machine has a hart of that number.
+/// If no machine has a hart of that number.
 pub fn hart_number<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     let hart = usize::deserialize(from)?;
     if hart < MOST_HARTS {

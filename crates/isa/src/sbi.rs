@@ -1,5 +1,4 @@
-//! SBI extension and function ids (RISC-V SBI specification 3.0), to name what an `ecall` asked
-//! for.
+//! SBI extension and function ids (RISC-V SBI specification 3.0), for names of calls.
 
 /// Extension ids, as passed in `a7`.
 pub mod eid {

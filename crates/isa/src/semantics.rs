@@ -1,13 +1,13 @@
-//! What the operations compute whose result follows from registers, the immediate and the program
-//! counter alone: the meaning that the unprivileged specification gives them, written once.
+//! Results of operations that depend only on registers, the immediate and the program counter
+//! (unprivileged specification), defined once.
 //!
 //! The interpreter executes these, the compiler's tests compare its code with them, and generated
-//! programs are made of them.
+//! programs use these operations.
 
 use crate::op_table::Op;
 
-/// The table of meanings, handed to the macro `$with`: for each kind of operands, operations, the
-/// names of their operands (`u64`; immediates are sign-extended), and the value of `rd`.
+/// The table, passed to the macro `$with`: for each kind of operands, operations, the names of
+/// their operands (`u64`; immediates are sign-extended), and the value of `rd`.
 // A macro instead of a function, so that the interpreter has one match for everything: a call of
 // `result` costs it a second jump per instruction.
 #[macro_export]
@@ -149,7 +149,7 @@ macro_rules! define {
         upper { $($p:ident |$pa:ident, $pb:ident| $pv:expr;)+ }
     ) => {
         /// The value of `rd`, for `rs1` = `a`, `rs2` = `b`, and the sign-extended immediate; `None`
-        /// if the operation does something else than to compute a value.
+        /// if the operation does not only compute a value.
         pub fn result(op: Op, a: u64, b: u64, imm: u64, pc: u64) -> Option<u64> {
             Some(match op {
                 $(Op::$r => { let ($ra, $rb) = (a, b); $rv })+

@@ -40,7 +40,7 @@ fn one_set_timer_on_sbi_is_one_exit_and_one_firmware_trap() {
 }
 
 #[test]
-fn an_exit_is_fast_if_the_guest_goes_on_before_interrupts_are_enabled() {
+fn an_exit_is_fast_if_the_guest_continues_before_interrupts_are_enabled() {
     let mut s = Script::new();
     s.enter().ecall(VS, HS, eid::TIME, 50, 0).ret(HS, VS);
     s.masked = true;

@@ -54,7 +54,7 @@ fn one_that_the_handler_leaves_is_an_exit_for_the_access() {
 }
 
 #[test]
-fn an_interrupt_in_the_handler_is_an_exit_after_which_it_goes_on() {
+fn an_interrupt_in_the_handler_is_an_exit_after_which_it_continues() {
     let mut s = storing();
     s.irq(U, HS, interrupt::STI).ret(HS, U).ret(U, VS);
     let total = s.done();

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_tells_how_to_boot() {
+    fn chosen_describes_how_to_boot() {
         let tree = tree(1, "sstc");
         let chosen = tree.root.at("chosen").unwrap();
         assert_eq!(chosen.text("bootargs"), Some("console=ttyS0"));

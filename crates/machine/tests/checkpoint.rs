@@ -84,24 +84,24 @@ fn state(file: &[u8]) -> &[u8] {
 /// Promise: a machine out of a checkpoint, whenever it was made, with either engine, ends as one
 /// that never stopped.
 #[test]
-fn a_machine_goes_on_out_of_a_checkpoint() {
-    goes_on(&timers_and_ipis());
+fn a_machine_continues_out_of_a_checkpoint() {
+    same_after_checkpoints(&timers_and_ipis());
 }
 
 /// Promise: it does not execute code that has been changed since, whatever was written before.
 #[test]
 fn code_that_changes_after_a_checkpoint_is_seen() {
-    let mut end = goes_on(&code_writer());
+    let mut end = same_after_checkpoints(&code_writer());
     assert_eq!(end.hart_mut(0).x(A0 as usize), 200 * 3);
 }
 
 /// Promise: nor does it matter which engine found what its TLB holds.
 #[test]
 fn either_engine_leaves_the_same_tlb() {
-    goes_on(&neighbours_in_the_tlb());
+    same_after_checkpoints(&neighbours_in_the_tlb());
 }
 
-fn goes_on(program: &Asm) -> Machine {
+fn same_after_checkpoints(program: &Asm) -> Machine {
     let mut whole = running(program, ENGINES[0]);
     assert_eq!(run_until(&mut whole, u64::MAX), Outcome::PoweredOff);
     let end = (whole.now(), whole.instret(), whole.state_hash());

@@ -87,7 +87,7 @@ fn sstc_registers_exist_only_where_the_machine_has_them() {
 }
 
 #[test]
-fn double_fault_in_machine_mode_goes_on_forever_but_stops_at_the_limit() {
+fn double_fault_in_machine_mode_continues_forever_but_stops_at_the_limit() {
     let mut a = Asm::new(RAM);
     a.csrw(MTVEC, ZERO).word(0);
     let mut machine = Machine::boot(config("sbi", 1), &a.payload(), quiet()).unwrap();

@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_is_told_of_phases() {
+    fn a_follower_gets_phases() {
         let shared = feed("");
         let (sender, phases) = std::sync::mpsc::channel();
         let follower = move |name: &str, time| sender.send((name.to_string(), time)).unwrap();

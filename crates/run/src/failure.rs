@@ -96,7 +96,7 @@ mod tests {
 
     /// Promise: an exit status tells a user's mistake from a failure of the computer.
     #[test]
-    fn kinds_of_failures_are_told_apart() {
+    fn kinds_of_failures_are_distinguished() {
         let of = |error: anyhow::Error| Failure::of(&error);
         let io = |kind: ErrorKind| anyhow::Error::new(io::Error::from(kind));
         assert_eq!(of(anyhow!("--ram is too small")), Failure::Usage);

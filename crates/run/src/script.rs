@@ -332,7 +332,7 @@ mod tests {
 
     /// Promise: a wrong script is told with the line and what would be right.
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         for (text, part) in [
             ("expect", "line 1: there is no pattern"),
             (

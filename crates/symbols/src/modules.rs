@@ -276,7 +276,7 @@ mod tests {
 
     /// Promise: looking for symbols in hostile memory ends.
     #[test]
-    fn a_list_that_goes_on_for_ever_ends() {
+    fn a_list_that_continues_for_ever_ends() {
         let itself = (0x7008, BASE + 0x7008);
         assert_eq!(after(&[itself]), 1);
         // Neither its name nor its symbols can be read.

@@ -151,5 +151,5 @@ def digest(path: str) -> str:
 
 
 def renamed(command: str, program: str) -> str:
-    """A command, for people. A program of their own has another name."""
+    """A command as text for messages. The user's own program has another name."""
     return command if Path(program).name == "trapless" else f"{program}{command[len('trapless'):]}"

@@ -23,7 +23,7 @@ SECONDS_BETWEEN_LINES = 10
 
 
 def note(text: str) -> None:
-    """A line for people; standard output is for data."""
+    """Prints a message to standard error; standard output is for data."""
     print(text, file=sys.stderr, flush=True)
 
 

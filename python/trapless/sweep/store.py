@@ -161,8 +161,8 @@ def share(folder: Path, store: Path) -> None:
 
 
 class Store:
-    """A folder with results. Several people can share it: what is in it has its rights. Whatever
-    one of them puts there does not stop the others, but whoever can write it can make results up.
+    """A folder with results. Several users can share it: its content has its permissions. Nothing
+    that one of them puts there stops the others, but everyone who may write can forge results.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-//! A disk, as its VMM sees it.
+//! The vhost-user device of a disk.
 
 use crate::backend::cli::{Blk, Waiting};
 use crate::backend::daemon::{self, Device, Memory};
@@ -29,8 +29,8 @@ const CONFIG: usize = 60;
 ///
 /// # Errors
 /// [`Error::User`](crate::error::Error::User) for files that cannot be used and for handlers that
-/// this host cannot have, [`Error::Failed`](crate::error::Error::Failed) for what the system
-/// refused.
+/// this host does not support, [`Error::Failed`](crate::error::Error::Failed) for failed system
+/// calls.
 pub fn serve(options: &Blk) -> Result<()> {
     Disk::open(&options.disk, options.read_only)?;
     worker::check(options.waiting)?;
@@ -48,7 +48,7 @@ struct Backend {
     read_only: bool,
     sectors: u64,
     waiting: Waiting,
-    /// Who serves the queue, while it is started.
+    /// The worker that serves the queue, while it is started.
     worker: Mutex<Option<DiskWorker>>,
 }
 
@@ -133,7 +133,7 @@ impl VhostUserBackend for Backend {
     }
 
     fn update_memory(&self, memory: Memory) -> io::Result<()> {
-        // Who serves has the old one.
+        // The worker has the old memory.
         self.stop();
         self.waiting.prepare(&memory.memory());
         Ok(())
@@ -159,7 +159,7 @@ impl VhostUserBackend for Backend {
             *worker = Some((self.start(vring)?, vring.clone()));
         }
         while worker.as_mut().is_some_and(|(worker, _)| worker.kicked()) {
-            // Who wants to stop it has to come between.
+            // Released between two calls, so that the worker can be stopped.
             drop(worker);
             std::thread::yield_now();
             worker = self.worker();

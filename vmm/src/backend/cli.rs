@@ -26,14 +26,14 @@ const EXAMPLES: &str = "Examples:
 pub enum Device {
     /// A disk
     Blk(Blk),
-    /// A cable between the network cards of two guests
+    /// A link between the network cards of two guests
     Net(Net),
 }
 
 /// Options of a disk.
 #[derive(Args, Debug)]
 pub struct Blk {
-    /// Unix socket to listen at; what is there is replaced
+    /// Unix socket to listen at; an existing one is replaced
     #[arg(long)]
     pub socket: PathBuf,
 
@@ -50,7 +50,7 @@ pub struct Blk {
     pub waiting: Waiting,
 }
 
-/// Options of a cable.
+/// Options of a link.
 #[derive(Args, Debug)]
 pub struct Net {
     /// Unix socket to listen at for the VMM of one end; twice
@@ -62,20 +62,21 @@ pub struct Net {
     pub waiting: Waiting,
 }
 
-/// How a back end waits.
+/// How a back end waits for requests.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Waiting {
-    /// How it waits for what guests make available
+    /// How it waits for buffers that guests make available
     #[arg(long = "loop", value_enum, default_value_t = Loop::Epoll)]
     pub event_loop: Loop,
 
-    /// With --loop handler: CPU whose guest the handler interrupts: a number, `own` for that of the
-    /// guest that makes the request, `thread` for that on which the handler's thread last ran
+    /// With --loop handler: CPU whose guest the handler interrupts: a number, `own` for the CPU of
+    /// the guest that makes the request, `thread` for the one on which the handler's thread last
+    /// ran
     #[arg(long, value_parser = parse_cpu, default_value = "thread")]
     pub cpu: Cpu,
 
-    /// Have all RAM of the guest there from the start: no page fault holds a handler up, but the
-    /// host gives the guest all its RAM
+    /// Populate all RAM of the guest at the start: handlers have no page faults, but the guest
+    /// takes all its RAM from the host
     #[arg(long)]
     pub populate: bool,
 }
@@ -87,8 +88,8 @@ impl Waiting {
             return;
         }
         for region in memory.iter() {
-            // Where the kernel does not know or want it, page faults come later.
-            // SAFETY: changes no content of the mapping.
+            // If the kernel does not support it, page faults occur later. SAFETY: changes no
+            // content of the mapping.
             let _ = unsafe {
                 libc::madvise(
                     region.as_ptr().cast(),
@@ -109,7 +110,7 @@ impl Net {
         match self.socket.as_slice() {
             [a, b] if a != b => Ok([a, b]),
             _ => Err(Error::user(
-                "a cable has two ends: give --socket twice, with two different paths",
+                "a link has two ends: give --socket twice, with two different paths",
             )),
         }
     }
@@ -120,20 +121,21 @@ impl Net {
 pub enum Loop {
     /// In epoll, for the eventfd that a kick signals
     Epoll,
-    /// By looking again and again
+    /// By polling
     Poll,
-    /// In KVM, for what no guest is interrupted by (harts with Xhcs and this project's KVM)
+    /// In KVM, with a handler in user mode that interrupts guests (harts with Xhcs and this
+    /// project's KVM)
     Handler,
 }
 
-/// Whose guest a handler interrupts.
+/// CPU whose guest a handler interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cpu {
-    /// That of a CPU of the host.
+    /// This CPU of the host.
     Number(u64),
-    /// The one that makes the request.
+    /// The CPU of the guest that makes the request.
     Own,
-    /// That of the CPU where the handler's thread last ran.
+    /// The CPU where the handler's thread last ran.
     Thread,
 }
 

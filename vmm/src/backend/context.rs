@@ -1,4 +1,4 @@
-//! A user context (Xhcs): what guests kick runs a handler of this process, which serves the queues
+//! A user context (Xhcs): a kick of a guest runs a handler of this process, which serves the queues
 //! and interrupts a guest without a system call.
 //!
 //! The handler may interrupt a guest on another CPU, or be continued in its thread at any
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use trapless_isa::haiov::csr;
+use trapless_isa::xtrapless::csr::UGENVSEI;
 use vhost_user_backend::VringT;
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
@@ -50,7 +51,7 @@ struct Run {
 /// Bytes of the handler's stack.
 const STACK: usize = 64 << 10;
 
-/// What the handler runs with. `uscratch` holds its address.
+/// State of the handler. `uscratch` holds its address.
 #[repr(C)]
 struct Frame {
     /// End of the stack, 16-byte aligned.
@@ -62,19 +63,19 @@ struct Frame {
     /// [`serve_once`] of the service.
     serve: unsafe fn(*mut ()) -> Calls,
     service: *mut (),
-    /// Source by which the handler interrupts the first of [`Wires::calls`]; 0: none, its thread
-    /// has to.
+    /// Source by which the handler interrupts the first of [`Wires::calls`]; 0: none, so its thread
+    /// does.
     source: u64,
-    /// Whom its thread is to interrupt.
+    /// Drivers that its thread is to interrupt.
     left: Cell<Calls>,
 }
 
-/// Serves, in the handler.
+/// Serves requests, in the handler.
 ///
 /// # Safety
-/// `service` is an `S` that nobody else uses meanwhile.
+/// `service` is an `S` that is not used otherwise meanwhile.
 unsafe fn serve_once<S: Service>(service: *mut ()) -> Calls {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let service = unsafe { &mut *service.cast::<S>() };
     service.serve(true).unwrap_or(Calls::BROKEN)
 }
@@ -106,10 +107,10 @@ unsafe extern "C" {
     safe fn trapless_context_entry();
 }
 
-/// Turns of a handler; after that its thread looks whether it is to stop.
+/// Turns of a handler; after that its thread checks whether it must stop.
 const TURNS: u32 = 16;
 
-/// The handler. Returns whether the rest is its thread's.
+/// The handler. Returns whether its thread has to do the rest.
 extern "C" fn handle(frame: &Frame) -> bool {
     let mut left = Calls::NONE;
     for _ in 0..TURNS {
@@ -119,8 +120,15 @@ extern "C" fn handle(frame: &Frame) -> bool {
         left = calls;
         if calls.includes(Calls::FIRST) && frame.source != 0 {
             // SAFETY: writes no memory of this program; KVM has granted the source. No `nomem`:
-            // what was served has to be in memory before.
-            unsafe { std::arch::asm!("csrw 0x800, {}", in(reg) frame.source, options(nostack)) };
+            // results must be in memory before.
+            unsafe {
+                std::arch::asm!(
+                    "csrw {csr}, {operand}",
+                    csr = const UGENVSEI,
+                    operand = in(reg) frame.source,
+                    options(nostack)
+                )
+            };
             left = calls.without(Calls::FIRST);
         }
         if left != Calls::MORE {
@@ -138,10 +146,10 @@ pub struct Context<S> {
 }
 
 impl<S: Service> Context<S> {
-    /// Lets handlers serve from now on.
+    /// Starts a service by handlers.
     ///
     /// # Errors
-    /// The error of KVM; one that says so if it has no user contexts.
+    /// The error of KVM; if it has no user contexts, with that as the reason.
     pub fn start(service: S, wires: Wires, cpu: Cpu) -> io::Result<Self> {
         let device = device(cpu)?;
         extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
@@ -157,7 +165,7 @@ impl<S: Service> Context<S> {
 }
 
 impl<S: Service> Worker<S> for Context<S> {
-    /// KVM has heard of it, too.
+    /// KVM is notified as well.
     fn kicked(&mut self) -> bool {
         false
     }
@@ -173,10 +181,10 @@ impl<S: Service> Worker<S> for Context<S> {
     }
 }
 
-/// A context of this process without a handler, whose interrupts go where `cpu` says.
+/// A context of this process without a handler, whose interrupts go to `cpu`.
 ///
 /// # Errors
-/// The error of KVM, with what is missing.
+/// The error of KVM, with the reason.
 pub fn device(cpu: Cpu) -> io::Result<KvmDevice> {
     let none = |e: io::Error| {
         let why = "--loop handler needs harts with Xhcs and this project's KVM";
@@ -195,18 +203,18 @@ pub fn device(cpu: Cpu) -> io::Result<KvmDevice> {
     Ok(device)
 }
 
-/// What the thread does.
+/// Body of the thread.
 fn serve<S: Service>(device: &KvmDevice, mut service: S, wires: &Wires, stop: &AtomicBool) -> S {
     if let Err(e) = serve_by_handler(device, &mut service, wires, stop) {
         eprintln!("trapless-backend: {e}");
-        // A VMM that sees its back end go tells the guest.
+        // A VMM whose back end ends reports that to the guest.
         std::process::exit(1);
     }
     service
 }
 
 /// Gives the context the eventfds of the service. Returns the source by which its handler
-/// interrupts the first of those to call; 0: none.
+/// interrupts the first driver; 0: none.
 fn connect(device: &KvmDevice, wires: &Wires) -> io::Result<u64> {
     for (vector, vring) in wires.kicks.iter().enumerate() {
         if let Some(kick) = vring.get_ref().get_kick() {
@@ -253,8 +261,8 @@ fn serve_by_handler<S: Service>(
     let mut begun = false;
     while begun || !stop.load(Ordering::SeqCst) {
         if !begun {
-            // What came before, and what the handler has left.
-            // SAFETY: no handler is under way.
+            // Requests from before, and the rest that the handler has left. SAFETY: no handler is
+            // running.
             let calls = unsafe { serve_once::<S>(frame.service) };
             wires.finish(calls);
             if calls.includes(Calls::MORE) {
@@ -278,6 +286,6 @@ fn serve_by_handler<S: Service>(
             Err(e) => return Err(e),
         }
     }
-    // Nothing of the handler is under way: the context goes with the device, after its memory.
+    // No handler is running: the context is removed with the device, after its memory.
     Ok(())
 }

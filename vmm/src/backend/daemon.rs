@@ -1,4 +1,4 @@
-//! The conversation with VMMs at a socket, one after the other.
+//! Connections of VMMs to a socket, one after another.
 
 use crate::error::{Error, Result};
 use std::path::Path;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 use vhost_user_backend::{VhostUserBackend, VhostUserDaemon, VringRwLock};
 use vm_memory::{GuestMemoryAtomic, GuestMemoryMmap};
 
-/// Guest memory as the daemon hands it out.
+/// Guest memory in the daemon's form.
 pub type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 
-/// A device as its VMM sees it.
+/// A vhost-user device.
 pub trait Device: VhostUserBackend<Bitmap = (), Vring = VringRwLock> + 'static {
-    /// The VMM has gone: nothing of its guest is touched any more.
+    /// The VMM has disconnected: its guest's memory must not be accessed any more.
     fn stop(&self);
 }
 
-/// Lets the device that `make` makes for a guest's memory talk to the VMM that connects to
-/// `socket`; then to the next one, with a new device.
+/// Serves the VMM that connects to `socket` by the device that `make` creates for the guest's
+/// memory; then the next one, with a new device.
 ///
 /// # Errors
-/// [`Error::User`] if nobody can listen there, [`Error::Failed`] for what the system refused.
+/// [`Error::User`] if the socket cannot be created, [`Error::Failed`] for failed system calls.
 pub fn serve<D: Device>(
     socket: &Path,
     name: &str,
@@ -30,7 +30,7 @@ pub fn serve<D: Device>(
         let device = Arc::new(make(memory.clone())?);
         let mut daemon = VhostUserDaemon::new(name.into(), Arc::clone(&device), memory)
             .map_err(|e| Error::failed("vhost-user", e))?;
-        // A VMM that goes away without a word is no mistake of ours.
+        // A VMM that disconnects without notice is not an error.
         if let Err(e) = daemon.serve(socket) {
             match e {
                 vhost_user_backend::Error::HandleRequest(e) => {

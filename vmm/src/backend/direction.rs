@@ -1,5 +1,5 @@
-//! One direction of a cable between two guests: frames that one sends go into buffers of the other.
-//! Served without allocation and system calls, as a handler in user mode has neither.
+//! One direction of a link between two guests: frames of one are copied to buffers of the other.
+//! Uses neither allocation nor system calls, which a handler in user mode does not have.
 
 use crate::backend::service::{Broken, Calls, Service, TURN};
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 const HEADER: u64 = 12;
 /// All zero but for the number of buffers, 1: no offload is negotiated.
 const PLAIN: [u8; HEADER as usize] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
-/// Shortest frame: an Ethernet header.
+/// Minimum length of a frame: an Ethernet header.
 const MIN_FRAME: u64 = 14;
-/// Longest: a 64 KiB packet and its Ethernet header.
+/// Maximum length: a 64 KiB packet and its Ethernet header.
 const MAX_FRAME: u64 = 65_536 + 18;
-/// Times that queues may promise something of which then nothing can be moved. Frames and buffers
-/// that come in turn do that twice.
+/// Maximum number of attempts without a moved frame although the queues have entries. Frames and
+/// buffers that arrive alternately cause two.
 const PROMISES: u32 = 4;
-/// Most buffers of a frame: a table as long as the largest queue.
+/// Maximum number of buffers of a frame: a table as long as the largest queue.
 const PARTS: usize = 256;
 
-/// A queue and the memory that its addresses are in.
+/// A queue and the guest memory to which its addresses refer.
 pub struct End {
     /// Memory of the guest.
     pub memory: Arc<GuestMemoryMmap>,
-    /// The queue, as it goes on.
+    /// The queue with its present state.
     pub queue: Queue,
-    /// Buffers of the frame that is moved: memory that is there before the handler runs.
+    /// Buffers of the current frame: memory that is allocated before the handler runs.
     parts: Vec<Descriptor>,
 }
 
@@ -46,7 +46,7 @@ impl End {
         let chain = self.queue.pop_descriptor_chain(&*self.memory)?;
         let head = chain.head_index();
         self.parts.clear();
-        // Never more than there is room for: nothing is allocated.
+        // At most the capacity, so that nothing is allocated.
         self.parts.extend(chain.take(PARTS));
         Some(head)
     }
@@ -57,7 +57,7 @@ impl End {
             .map_err(|_| Broken)
     }
 
-    /// Asks for notifications, or for none. Returns whether there is something already.
+    /// Enables or disables notifications. Returns whether there are entries already.
     fn notify_me(&mut self, wanted: bool) -> Result<bool, Broken> {
         if wanted {
             let more = self.queue.enable_notification(&*self.memory);
@@ -80,14 +80,14 @@ impl End {
     }
 }
 
-/// Why a frame has not been moved.
+/// Why no frame was moved.
 #[derive(PartialEq, Eq)]
 enum Kept {
     /// There is none.
     Nothing,
     /// The receiver has no buffer.
     NoBuffer,
-    /// It has had its turn.
+    /// The limit of the turn was reached.
     Turn,
 }
 
@@ -110,7 +110,7 @@ impl Direction {
         }
     }
 
-    /// Moves frames until it cannot, at most `turn` of them.
+    /// Moves as many frames as possible, at most `turn`.
     fn move_frames(&mut self, turn: &mut usize) -> Result<Kept, Broken> {
         loop {
             if *turn == 0 {
@@ -152,11 +152,11 @@ impl Service for Direction {
             } else {
                 0
             };
-            // An index that is out of reach.
+            // An index that is out of range.
             if empty > PROMISES {
                 return Err(Broken);
             }
-            // Who waits for buffers hears of them, and then of frames.
+            // Notifications are enabled first for buffers, then for frames.
             let again = match kept {
                 Kept::Turn => break true,
                 _ if !rearm => false,
@@ -174,7 +174,7 @@ impl Service for Direction {
 }
 
 /// Copies the frame that was taken from one end into the buffers that were taken from the other.
-/// Returns how many bytes were written; `None` if it is no frame, or does not fit.
+/// Returns how many bytes were written; `None` if it is not a frame, or does not fit.
 fn copy(from: &End, to: &End) -> Option<u32> {
     let frame = from.len(false).checked_sub(HEADER)?;
     let total = frame + HEADER;

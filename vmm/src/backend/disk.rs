@@ -19,7 +19,7 @@ impl Disk {
     /// Maps the image at `path`.
     ///
     /// # Errors
-    /// [`Error::User`] with what is wrong with the file.
+    /// [`Error::User`] if the file cannot be used.
     pub fn open(path: &Path, read_only: bool) -> Result<Self> {
         let shown = path.display();
         let refused = |e: &dyn std::fmt::Display| Error::user(format!("{shown}: {e}"));
@@ -31,7 +31,7 @@ impl Disk {
         let bytes = file.metadata().map_err(|e| refused(&e))?.len();
         if bytes == 0 || bytes % SECTOR != 0 {
             return Err(Error::user(format!(
-                "{shown} has {bytes} bytes, which is no disk: use a raw image of whole sectors of 512 bytes"
+                "{shown} has {bytes} bytes, which is not a disk: use a raw image of whole sectors of 512 bytes"
             )));
         }
         let protection = if read_only {
@@ -47,8 +47,8 @@ impl Disk {
         } else {
             libc::MADV_POPULATE_WRITE
         };
-        // Fewer page faults later. Where the kernel does not know or want it, they come.
-        // SAFETY: changes no content of the mapping.
+        // Avoids page faults later, if the kernel supports it. SAFETY: changes no content of the
+        // mapping.
         let _ = unsafe { libc::madvise(region.as_ptr().cast(), region.size(), populate) };
         Ok(Self { region, read_only })
     }

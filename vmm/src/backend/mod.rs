@@ -3,7 +3,7 @@
 //! ```text
 //!  VMM -- socket --> daemon: memory, queues
 //!                      |
-//!             blk, net: a disk, a cable between two guests
+//!             blk, net: a disk, a link between two guests
 //!                      |
 //!                    worker     waits in epoll, for the eventfd that a kick signals
 //!                      |                by polling, on a core of its own
@@ -15,13 +15,13 @@
 //! | module | subject |
 //! |---|---|
 //! | [`cli`] | the command line |
-//! | [`daemon`] | VMMs that come and go |
-//! | [`blk`] | a disk, as its VMM sees it |
+//! | [`daemon`] | connections of VMMs |
+//! | [`blk`] | the vhost-user device of a disk |
 //! | [`disk`] | the image |
-//! | [`requests`] | requests of its driver |
-//! | [`net`] | a network card at each end of a cable, as their VMMs see them |
+//! | [`requests`] | requests of the disk's driver |
+//! | [`net`] | the vhost-user devices of network cards at both ends of a link |
 //! | [`direction`] | frames from one end to the other |
-//! | [`service`] | what is served, and whom it interrupts |
+//! | [`service`] | interface between devices and ways of waiting |
 //! | [`worker`] | ways of waiting |
 //! | `context` | handlers in user mode |
 

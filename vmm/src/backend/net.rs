@@ -1,7 +1,7 @@
-//! A cable between two guests, as their VMMs see it: a network card at each end.
+//! A link between two guests: the vhost-user devices of a network card at each end.
 //!
-//! Frames move while both ends are there. Each direction has a worker of its own; with handlers, a
-//! kick of the sender runs the handler of its direction, which interrupts the receiver.
+//! Frames are moved while both ends are connected. Each direction has a worker of its own; with
+//! handlers, a kick of the sender runs the handler of its direction, which interrupts the receiver.
 
 use crate::backend::cli::{Net, Waiting};
 use crate::backend::daemon::{self, Device, Memory};
@@ -25,12 +25,12 @@ const F_INDIRECT_DESC: u64 = 1 << 28;
 const F_EVENT_IDX: u64 = 1 << 29;
 const F_VERSION_1: u64 = 1 << 32;
 
-/// Is the cable between the VMMs that connect to the two sockets, and between those that come after
-/// them.
+/// Serves the link between the VMMs that connect to the two sockets, and between later ones.
 ///
 /// # Errors
-/// [`Error::User`](crate::error::Error::User) if nobody can listen there and for handlers that this
-/// host cannot have, [`Error::Failed`](crate::error::Error::Failed) for what the system refused.
+/// [`Error::User`](crate::error::Error::User) if a socket cannot be created and for handlers that
+/// this host does not support, [`Error::Failed`](crate::error::Error::Failed) for failed system
+/// calls.
 pub fn serve(options: &Net) -> Result<()> {
     let [a, b] = options.ends()?;
     worker::check(options.waiting)?;
@@ -54,7 +54,7 @@ pub fn serve(options: &Net) -> Result<()> {
         });
     }
     drop(ended);
-    // A cable with one end is none.
+    // A link needs both ends.
     first.recv().unwrap_or(Ok(()))
 }
 
@@ -73,7 +73,7 @@ impl Guest {
         Ok(End::new(Arc::clone(&self.memory), queue))
     }
 
-    /// Where the queue has got to.
+    /// Keeps the present index of the queue.
     fn remember(&self, number: usize, end: &End) {
         let vring = &self.vrings[number];
         vring.set_queue_next_avail(end.queue.next_avail());
@@ -83,13 +83,13 @@ impl Guest {
 
 #[derive(Default)]
 struct State {
-    /// Who is at each end.
+    /// The guest at each end.
     guests: [Option<Guest>; 2],
-    /// Who moves the frames that come from each end.
+    /// The worker that moves frames from each end.
     workers: [Option<Box<dyn Worker<Direction>>>; 2],
 }
 
-/// The cable.
+/// The link.
 struct Cable {
     waiting: Waiting,
     state: Mutex<State>,
@@ -100,7 +100,7 @@ impl Cable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets frames move if both ends are there.
+    /// Starts to move frames if both ends are ready.
     fn start(&self, state: &mut State) -> io::Result<()> {
         let [Some(a), Some(b)] = &state.guests else {
             return Ok(());
@@ -120,7 +120,7 @@ impl Cable {
         Ok(())
     }
 
-    /// Lets frames move that come from an end.
+    /// Moves frames from an end.
     fn kick(&self, from: usize) {
         let mut state = self.lock();
         while state.workers[from]
@@ -134,7 +134,7 @@ impl Cable {
         }
     }
 
-    /// Stops both directions; nobody is at `end` any more.
+    /// Stops both directions and removes the guest at `end`.
     fn leave(&self, end: usize) {
         let mut state = self.lock();
         if state.guests[end].is_none() {
@@ -160,7 +160,7 @@ struct Card {
     cable: Arc<Cable>,
     end: usize,
     memory: Memory,
-    /// The driver does not know `VIRTIO_F_VERSION_1`: its headers are shorter.
+    /// Whether the driver lacks `VIRTIO_F_VERSION_1`, so that its headers are shorter.
     legacy: Mutex<bool>,
 }
 
@@ -202,7 +202,7 @@ impl VhostUserBackend for Card {
     fn set_event_idx(&self, _: bool) {}
 
     fn update_memory(&self, memory: Memory) -> io::Result<()> {
-        // Who moves frames has the old one.
+        // The workers have the old memory.
         self.stop();
         self.cable.waiting.prepare(&memory.memory());
         Ok(())
@@ -228,7 +228,7 @@ impl VhostUserBackend for Card {
         }
         let mut state = self.cable.lock();
         if state.guests[self.end].is_none() {
-            // Both are started at once; the first kick may come between.
+            // Both queues are started together; the first kick may arrive in between.
             if [receive, transmit]
                 .iter()
                 .any(|vring| !vring.get_ref().get_queue().ready())
@@ -241,7 +241,7 @@ impl VhostUserBackend for Card {
             });
             self.cable.start(&mut state)?;
             drop(state);
-            // What was sent before.
+            // Frames that were sent before.
             self.cable.kick(0);
             self.cable.kick(1);
             return Ok(());

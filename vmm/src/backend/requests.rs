@@ -1,5 +1,5 @@
-//! Requests of a block device's driver (virtio 1.2, section 5.2.6), served without allocation and
-//! system calls: a handler in user mode has neither.
+//! Requests of a block device's driver (virtio 1.2, section 5.2.6). Uses neither allocation nor
+//! system calls, which a handler in user mode does not have.
 
 use crate::backend::disk::{Disk, SECTOR};
 use crate::backend::service::{Broken, Calls, Service, TURN};
@@ -17,12 +17,12 @@ const OK: u8 = 0;
 const IO_ERROR: u8 = 1;
 const UNSUPPORTED: u8 = 2;
 
-/// What the driver is told when it asks for an identity.
+/// Serial number of the disk.
 const IDENTITY: &[u8; 20] = b"trapless-backend\0\0\0\0";
 
-/// Most buffers of a request with the tables that Linux makes: header, data, status.
+/// Maximum number of buffers of a request with Linux's tables: header, data, status.
 const PARTS: usize = 256;
-/// Most pieces of data that a driver is told to give a request.
+/// Maximum number of data segments of a request, as reported to the driver.
 pub const SEGMENTS: u32 = 126;
 
 /// A request's header, little-endian.
@@ -37,14 +37,14 @@ struct Header {
 // SAFETY: three integers without padding.
 unsafe impl ByteValued for Header {}
 
-/// The queue of a disk, and what its requests are about.
+/// The queue of a disk, and the state of its requests.
 pub struct Requests<M> {
     /// Guest memory.
     memory: M,
-    /// The queue, as it goes on.
+    /// The queue with its present state.
     queue: Queue,
     disk: Disk,
-    /// Buffers of the request that is served: memory that is there before the handler runs.
+    /// Buffers of the current request: memory that is allocated before the handler runs.
     parts: Vec<Descriptor>,
 }
 
@@ -78,7 +78,7 @@ impl<M: Deref<Target = GuestMemoryMmap> + Send + 'static> Service for Requests<M
                 };
                 let head = chain.head_index();
                 self.parts.clear();
-                // Never more than there is room for: nothing is allocated.
+                // At most the capacity, so that nothing is allocated.
                 self.parts.extend(chain.take(PARTS));
                 let len = serve_one(memory, &self.parts, &self.disk);
                 self.queue.add_used(memory, head, len).map_err(|_| Broken)?;
@@ -87,7 +87,7 @@ impl<M: Deref<Target = GuestMemoryMmap> + Send + 'static> Service for Requests<M
             if served == TURN {
                 break true;
             }
-            // An index that is out of reach: there are requests, but none can be taken.
+            // An index that is out of range: there are requests, but none can be taken.
             if promised && self.queue.next_avail() == before {
                 return Err(Broken);
             }
@@ -158,7 +158,7 @@ fn request(memory: &GuestMemoryMmap, parts: &[Descriptor], disk: &Disk) -> Resul
     }
 }
 
-/// The data of a request: what is between header and status.
+/// The data of a request, between header and status.
 struct Data<'a> {
     memory: &'a GuestMemoryMmap,
     parts: &'a [Descriptor],
@@ -167,8 +167,8 @@ struct Data<'a> {
 }
 
 impl Data<'_> {
-    /// Moves the data, whose length is a multiple of `unit`, piece by piece: its place in the data,
-    /// and its memory. Returns the number of bytes.
+    /// Moves the data, whose length is a multiple of `unit`, by segments: offset in the data, and
+    /// memory. Returns the number of bytes.
     fn each(
         self,
         unit: u64,

@@ -1,26 +1,26 @@
-//! What a back end does with queues, whatever it is and however it waits.
+//! Interface between the devices of a back end and its ways of waiting.
 
 use std::ops::BitOr;
 use vhost_user_backend::{VringRwLock, VringT};
 
-/// A chain of the driver's that cannot be served: memory or a queue that is not there.
+/// A chain of the driver's that cannot be served: its memory or queue does not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Broken;
 
-/// Which drivers want to be interrupted, by their places in [`Wires::calls`].
+/// Drivers to interrupt, by their indices in [`Wires::calls`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Calls(u8);
 
 impl Calls {
-    /// Nobody.
+    /// None.
     pub const NONE: Self = Self(0);
-    /// The first, whom a handler in user mode may interrupt itself.
+    /// The first, which a handler in user mode may interrupt itself.
     pub const FIRST: Self = Self(1);
     /// The second.
     pub const SECOND: Self = Self(2);
-    /// None, as a driver has broken its queue.
+    /// None, because a driver's queue is broken.
     pub const BROKEN: Self = Self(4);
-    /// Serve again: there may be more, of which nobody is notified.
+    /// Serve again: there may be more, without a notification.
     pub const MORE: Self = Self(8);
 
     /// These if `wanted`.
@@ -47,24 +47,24 @@ impl BitOr for Calls {
     }
 }
 
-/// Most requests or frames that are served before drivers are interrupted and others have their
-/// turn: a driver can add some as fast as they are served.
+/// Maximum number of requests or frames that are served before drivers are interrupted and others
+/// have their turn: a driver can add requests as fast as they are served.
 pub const TURN: usize = 64;
 
-/// Queues with those who use them. A handler in user mode calls it, which has neither allocations
-/// nor system calls.
+/// A service of queues. Called by handlers in user mode, so it must use neither allocations nor
+/// system calls.
 pub trait Service: Send + 'static {
-    /// Serves what drivers have made available, at most [`TURN`] of it. With `rearm` they are asked
-    /// to notify of more, unless there is more already ([`Calls::MORE`]).
+    /// Serves available buffers of drivers, at most [`TURN`]. With `rearm` notifications are
+    /// enabled, unless there are more already ([`Calls::MORE`]).
     ///
     /// # Errors
-    /// [`Broken`] if a driver has set up a queue that does not work.
+    /// [`Broken`] if a driver's queue is invalid.
     fn serve(&mut self, rearm: bool) -> Result<Calls, Broken>;
 }
 
 /// Runs a service until it is stopped.
 pub trait Worker<S>: Send {
-    /// An eventfd of its queues was signalled. Returns whether to call it again, when others have
+    /// An eventfd of its queues was signalled. Returns whether to call it again after others have
     /// had their turn.
     fn kicked(&mut self) -> bool;
     /// Stops, and returns the service, if it can.
@@ -74,14 +74,14 @@ pub trait Worker<S>: Send {
 /// The queues of a service, for their eventfds.
 #[derive(Clone)]
 pub struct Wires {
-    /// Those whose notifications it is to hear of.
+    /// Eventfds of queues whose notifications it handles.
     pub kicks: Vec<VringRwLock>,
-    /// Those whose drivers it interrupts, at most two.
+    /// Eventfds of drivers that it interrupts, at most two.
     pub calls: Vec<VringRwLock>,
 }
 
 impl Wires {
-    /// Interrupts the drivers that want it; complains of one that has broken its queue.
+    /// Interrupts the drivers in `calls`; reports a broken queue.
     pub fn finish(&self, calls: Calls) {
         if calls.includes(Calls::BROKEN) {
             eprintln!("trapless-backend: the driver has set up a broken queue");

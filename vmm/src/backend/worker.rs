@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Whether this host can wait so: better said before a guest waits.
+/// Checks that this host supports a way of waiting, before a guest depends on it.
 ///
 /// # Errors
-/// [`Error::User`] with what is missing.
+/// [`Error::User`] if it does not.
 pub fn check(how: Waiting) -> Result<()> {
     if how.event_loop != Loop::Handler {
         return Ok(());
@@ -23,10 +23,10 @@ pub fn check(how: Waiting) -> Result<()> {
     result.map_err(|e| Error::user(e.to_string()))
 }
 
-/// Begins to run `service`, waiting as `how` says.
+/// Starts to run `service`, with the way `how` of waiting.
 ///
 /// # Errors
-/// If there can be no thread, or KVM has no user contexts.
+/// If the thread cannot be created, or KVM has no user contexts.
 pub fn start<S: Service>(how: Waiting, service: S, wires: Wires) -> io::Result<Box<dyn Worker<S>>> {
     Ok(match how.event_loop {
         Loop::Epoll => Box::new(Epoll { service, wires }),
@@ -40,7 +40,7 @@ pub fn start<S: Service>(how: Waiting, service: S, wires: Wires) -> io::Result<B
     })
 }
 
-/// Serves when an eventfd is signalled, in the thread that waits for that.
+/// Serves when an eventfd is signalled, in the waiting thread.
 struct Epoll<S> {
     service: S,
     wires: Wires,
@@ -58,7 +58,7 @@ impl<S: Service> Worker<S> for Epoll<S> {
     }
 }
 
-/// Looks again and again, in a thread of its own.
+/// Polls in a thread of its own.
 struct Poll<S> {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,

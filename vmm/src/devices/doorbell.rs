@@ -1,4 +1,4 @@
-//! Registers of virtio devices that the guest's interrupt controller answers (Xvei), without exits.
+//! Registers of virtio devices that the guest's interrupt controller handles (Xvei), without exits.
 
 use crate::devices::virtio::slot::ShadowSource;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use trapless_devices::virtio::shadow::{ACKNOWLEDGEMENT, SHADOWED, Shadow};
 const GROUP_SHADOW: u32 = 0;
 const GROUP_CLEAR: u32 = 1;
 
-/// Offset in a page of registers that nobody reads.
+/// Offset of an unused word in a page of registers.
 const NOWHERE: u32 = 0xffc;
 
 /// A page of registers.

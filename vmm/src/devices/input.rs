@@ -1,17 +1,17 @@
-//! Typed bytes on their way to a console of the guest.
+//! Console input of the guest.
 
 use std::collections::VecDeque;
 use trapless_devices::{StateError, StateReader, StateWriter};
 
-/// Where typed bytes go.
+/// Receiver of typed bytes.
 pub trait InputSink: Send + Sync {
-    /// Hands over bytes; the sink keeps what the guest does not take yet.
+    /// Passes bytes; the sink queues those that the guest does not take yet.
     fn push(&self, bytes: &[u8]);
-    /// Whether more than a screenful waits for the guest, so that reading should pause.
+    /// Whether more than a screenful is queued for the guest, so that reading should pause.
     fn full(&self) -> bool;
 }
 
-/// Bytes typed ahead that a console keeps.
+/// Maximum size of a console's type-ahead in bytes.
 pub const TYPE_AHEAD: usize = 4096;
 
 /// Appends type-ahead.

@@ -1,4 +1,4 @@
-//! Queue notifications that KVM takes (`KVM_IOEVENTFD`), without an exit to user space.
+//! Queue notifications handled by KVM (`KVM_IOEVENTFD`), without an exit to user space.
 
 use crate::devices::virtio::slot::{QUEUE_NOTIFY, Slot};
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use vmm_sys_util::eventfd::EventFd;
 
-/// Has KVM signal those who serve queues of `slots` outside this process.
+/// Makes KVM signal the eventfds of `slots` whose queues are served outside this process.
 ///
 /// # Errors
 /// [`Error::Failed`] if KVM refuses.
@@ -24,10 +24,10 @@ pub fn notify_elsewhere(vm: &VmFd, slots: &[Arc<dyn Slot>]) -> Result<()> {
     Ok(())
 }
 
-/// Has KVM turn writes to QueueNotify of `slots` into events for the event loop to watch.
+/// Makes KVM turn writes to QueueNotify of `slots` into events for the event loop.
 ///
 /// # Errors
-/// [`Error::User`] if KVM cannot do that, [`Error::Failed`] if it refuses or there are no
+/// [`Error::User`] if KVM does not support that, [`Error::Failed`] if it fails or there are no
 /// descriptors.
 pub fn notify_by_eventfd(vm: &VmFd, slots: &[Arc<dyn Slot>]) -> Result<Vec<Watch>> {
     if !vm.check_extension(Cap::Ioeventfd) {

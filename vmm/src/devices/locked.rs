@@ -24,25 +24,24 @@ impl Clock for HostClock {
     }
 }
 
-/// A device model that the event loop serves.
+/// A device model that the event loop polls.
 pub trait Served: Send + Sync {
-    /// Lets the device process what its back-end or the clock has ready.
+    /// Lets the device process data of its back end or expired timers.
     fn poll(&self);
-    /// Nanoseconds until it wants to be polled: 0 at once, `None` only when its back-end has
-    /// something.
+    /// Nanoseconds until it must be polled: 0 at once, `None` only when its back end has data.
     fn due_in(&self) -> Option<u64>;
 }
 
 /// A device model behind a lock.
 pub struct Locked<D> {
     device: Mutex<D>,
-    /// Ends the event loop's wait when the device wants to be polled.
+    /// Wakes the event loop when the device must be polled.
     wake: Arc<EventFd>,
     clock: HostClock,
 }
 
 impl<D: MmioDevice> Locked<D> {
-    /// `wake` is the event loop's, `clock` the one the device goes by.
+    /// `wake` is the event loop's, `clock` the device's.
     pub fn new(device: D, wake: &Arc<EventFd>, clock: HostClock) -> Self {
         Self {
             device: Mutex::new(device),
@@ -57,8 +56,7 @@ impl<D: MmioDevice> Locked<D> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `work` change the device and wakes the event loop if the device wants to be polled
-    /// after that.
+    /// Calls `work` on the device and wakes the event loop if the device must be polled after that.
     pub fn with(&self, work: impl FnOnce(&mut D)) {
         let mut device = self.lock();
         work(&mut device);

@@ -2,14 +2,14 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Threads wait for each other on a mutex of the standard library, and only for a handler, which is
-/// brief, in a loop.
+/// Threads wait for each other on a mutex of the standard library, and spin only for a handler,
+/// which is brief.
 pub struct QuietLock<T> {
     turn: Mutex<()>,
     value: spin::Mutex<T>,
 }
 
-/// Of a thread that holds a [`QuietLock`].
+/// Guard of a thread that holds a [`QuietLock`].
 pub struct Guard<'a, T> {
     // Released first.
     value: spin::MutexGuard<'a, T>,

@@ -1,5 +1,4 @@
-//! Devices of a guest, each entered once: where it answers, what is saved of it, and what the event
-//! loop does for it.
+//! Devices of a guest, each registered once: its address, its saved state, and its events.
 
 use crate::bus::{Bus, BusDevice};
 use crate::devices::locked::Served;
@@ -8,7 +7,7 @@ use crate::devices::virtio::slot::Slot;
 use crate::irqchip::controller::Watch;
 use std::sync::Arc;
 
-/// A device, made of the parts that it has.
+/// A device with its parts.
 pub struct Registered {
     name: String,
     registers: Option<(u64, u64, Arc<dyn BusDevice>)>,
@@ -31,7 +30,7 @@ impl Registered {
         }
     }
 
-    /// It answers at `base .. base + len`.
+    /// Its registers are at `base .. base + len`.
     pub fn at(mut self, base: u64, len: u64, registers: Arc<dyn BusDevice>) -> Self {
         self.registers = Some((base, len, registers));
         self
@@ -43,7 +42,7 @@ impl Registered {
         self
     }
 
-    /// It is saved and restored with the guest.
+    /// Its state is saved and restored with the guest.
     pub fn saved(mut self, state: Arc<dyn Stateful>) -> Self {
         self.state = Some(state);
         self
@@ -62,26 +61,27 @@ impl Registered {
     }
 }
 
-/// All devices of a guest, in the order in which they were entered.
+/// All devices of a guest, in the order of registration.
 #[derive(Default)]
 pub struct Registry {
     /// The devices by address.
     pub bus: Bus,
     /// virtio devices, by slot.
     pub slots: Vec<Arc<dyn Slot>>,
-    /// What is to be saved.
+    /// Devices with saved state.
     pub states: States,
-    /// What the event loop has to poll when it is due.
+    /// Devices that the event loop polls when they are due.
     pub served: Vec<Arc<dyn Served>>,
-    /// What the event loop has to watch.
+    /// Descriptors that the event loop watches.
     pub watches: Vec<Watch>,
 }
 
 impl Registry {
-    /// Enters a device.
+    /// Registers a device.
     ///
     /// # Panics
-    /// If it answers where another one does: the memory map is fixed, so this is a bug of the VMM.
+    /// If its registers overlap another one's: the memory map is fixed, so this is a bug of the
+    /// VMM.
     pub fn add(&mut self, device: Registered) {
         if let Some((base, len, registers)) = device.registers {
             self.bus.add(&device.name, base, len, registers);

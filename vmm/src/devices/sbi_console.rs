@@ -10,7 +10,7 @@ use trapless_devices::{StateError, StateReader, StateWriter};
 use trapless_isa::sbi::eid::{DBCN, LEGACY_GETCHAR, LEGACY_PUTCHAR};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-/// Bytes moved by one call; the specification allows fewer than asked for.
+/// Maximum number of bytes moved by one call; the specification allows fewer than requested.
 const CHUNK: usize = 4096;
 
 /// The console behind the SBI calls.
@@ -45,7 +45,7 @@ impl SbiConsole {
         self.input.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Executes a call; returns what goes into `a0` and `a1`.
+    /// Executes a call; returns `a0` and `a1`.
     pub fn call(
         &self,
         memory: &GuestMemoryMmap,
@@ -66,7 +66,7 @@ impl SbiConsole {
                 let _ = out.write_all(&[args[0] as u8]);
                 (SUCCESS, 0)
             }
-            // Vendor extensions that are not there.
+            // Vendor extensions that do not exist.
             (BASE, BASE_PROBE) => (SUCCESS, 0),
             _ => (ERR_NOT_SUPPORTED, 0),
         }

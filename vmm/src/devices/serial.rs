@@ -18,9 +18,9 @@ pub struct SerialPort {
     redirected: Option<Redirected>,
 }
 
-/// What a port needs that answers in user mode.
+/// State of a port that is accessed in user mode.
 pub struct Redirected {
-    /// Where the UART transmits to.
+    /// Output of the UART.
     pub transmit: Arc<Transmit>,
     /// The wire that it drives.
     pub line: Arc<DeferredLine>,
@@ -50,8 +50,8 @@ impl SerialPort {
 }
 
 impl Redirected {
-    /// What is left after an access in a handler, which may have transmitted a byte that nobody
-    /// would come for.
+    /// Remaining work after an access in a handler, which may have transmitted a byte that the
+    /// event loop does not expect.
     fn done(&self, forgotten: bool) -> Answer {
         if forgotten || self.line.waiting() {
             Answer::Settle
@@ -137,7 +137,7 @@ impl RedirectedDevice for SerialPort {
 impl Stateful for SerialPort {
     fn save(&self, to: &mut StateWriter) {
         let (uart, ahead) = &*self.lock();
-        // To the guest it has been sent.
+        // From the guest's view it has been sent.
         self.redirected.iter().for_each(|r| r.transmit.flush());
         uart.save(to);
         save_input(ahead, to);

@@ -1,4 +1,4 @@
-//! What is saved and restored with a guest.
+//! Interface for state that is saved and restored with a guest.
 
 use std::sync::Arc;
 use trapless_devices::{StateError, StateReader, StateWriter};
@@ -10,7 +10,7 @@ pub trait Stateful {
     /// Restores the state.
     ///
     /// # Errors
-    /// [`StateError`] if it does not fit.
+    /// [`StateError`] if the state does not fit the device.
     fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError>;
 }
 

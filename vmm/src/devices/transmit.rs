@@ -1,4 +1,5 @@
-//! What a serial port transmits in handlers in user mode, until a thread writes it out.
+//! Buffer of bytes that a serial port transmits in handlers in user mode, until a thread writes
+//! them.
 
 use crate::devices::locked::{HostClock, Served};
 use std::io::{self, Write};
@@ -6,20 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use trapless_devices::Clock;
 
-/// Bytes that wait at most; more are written by the vCPU's thread.
+/// Maximum number of buffered bytes; further ones are written by the vCPU's thread.
 const ROOM: usize = 64 << 10;
 const NEVER: u64 = u64::MAX;
-/// How long bytes wait, in nanoseconds.
+/// Maximum delay of buffered bytes, in nanoseconds.
 const DELAY: u64 = 1_000_000;
 
 /// The buffer. Handlers and threads use it under the port's lock, the event loop at any time.
 pub struct Transmit {
     waiting: spin::Mutex<Vec<u8>>,
-    /// Its length, for those who do not have the lock.
+    /// Its length, for use without the lock.
     length: AtomicUsize,
     out: std::sync::Mutex<Box<dyn Write + Send>>,
     clock: HostClock,
-    /// When the event loop comes by itself; [`NEVER`] if it does not.
+    /// When the event loop will poll by itself; [`NEVER`] if it will not.
     due: AtomicU64,
 }
 
@@ -35,37 +36,37 @@ impl Transmit {
         })
     }
 
-    /// Whether a handler can transmit a byte now without allocating. Nobody but the port adds any.
+    /// Whether a handler can transmit a byte now without allocating. Only the port adds bytes.
     pub fn ready(&self) -> bool {
         self.length.load(Ordering::Relaxed) < ROOM
     }
 
-    /// Whether there is something to write out.
+    /// Whether there are bytes to write.
     pub fn waits(&self) -> bool {
         self.length.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether the event loop has to be woken, so that it comes for what waits. After a byte has
-    /// been added: the lock orders the two, so that either the loop sees the byte or this sees that
-    /// the loop has gone.
+    /// Whether the event loop must be woken to write buffered bytes. To be called after a byte has
+    /// been added: the lock orders both, so that either the loop sees the byte or this sees that
+    /// the loop will not poll.
     pub fn forgotten(&self) -> bool {
         self.due.load(Ordering::Relaxed) == NEVER
     }
 
-    /// The event loop is to come. It has to be woken to see that.
+    /// Schedules a poll of the event loop, which must be woken for that.
     pub fn expect(&self) {
         let due = self.clock.now_ns() + DELAY;
         self.due.store(due, Ordering::SeqCst);
     }
 
-    /// Writes out what waits.
+    /// Writes buffered bytes.
     pub fn flush(&self) {
         self.write_out();
     }
 
     /// As [`flush`](Self::flush); `false` if there was nothing.
     fn write_out(&self) -> bool {
-        // Only one at a time, or bytes change places.
+        // One writer at a time, to keep the order of bytes.
         let mut out = self
             .out
             .lock()
@@ -86,7 +87,7 @@ impl Served for Transmit {
         if self.write_out() {
             self.expect();
         } else {
-            // Whoever transmits next wakes the loop; what came since is not forgotten.
+            // The next transmission wakes the loop; bytes added since are not lost.
             self.due.store(NEVER, Ordering::SeqCst);
             self.flush();
         }
@@ -114,12 +115,12 @@ impl PortEnd {
         let mut waiting = self.0.waiting.lock();
         if waiting.len() + bytes.len() > ROOM {
             drop(waiting);
-            // In a thread: a handler has asked `ready`.
+            // In a thread, since a handler has checked `ready` before.
             self.0.flush();
             waiting = self.0.waiting.lock();
         }
         match bytes {
-            // As a handler has it.
+            // In a handler.
             [byte] => waiting.push(*byte),
             _ => waiting.extend_from_slice(bytes),
         }
@@ -133,7 +134,7 @@ impl Write for PortEnd {
         Ok(bytes.len())
     }
 
-    // All at once, without the loop of the standard library.
+    // In one call, without the loop of the standard library.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.add(bytes);
         Ok(())

@@ -1,4 +1,4 @@
-//! Kernel, initial RAM disk and device tree into guest RAM.
+//! Loads kernel, initial RAM disk and device tree into guest RAM.
 
 use crate::error::{Error, Result};
 use crate::guest::fdt::{self, Description};
@@ -8,11 +8,11 @@ use std::io::Write as _;
 use std::path::Path;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-/// Kernel, initial RAM disk and where they go.
+/// Kernel, initial RAM disk and their placement.
 pub struct Boot {
     kernel: Input,
     initrd: Option<Input>,
-    /// Where everything lies.
+    /// Addresses of all parts.
     pub layout: Layout,
 }
 
@@ -49,8 +49,7 @@ impl Boot {
     }
 }
 
-/// The device tree: the file `given` or one made from `machine`. Written to `dump`, too, if that is
-/// wanted.
+/// The device tree: the file `given` or one made from `machine`. Also written to `dump`, if given.
 ///
 /// # Errors
 /// [`Error::User`] for files that cannot be used and a tree that cannot be built.

@@ -35,7 +35,7 @@ impl Console {
     }
 }
 
-/// What a guest consists of, as far as the user decides it: options of the command.
+/// Configuration of a guest: options of the command.
 #[derive(Args, Clone, Debug)]
 pub struct Config {
     /// Initial RAM disk
@@ -86,8 +86,8 @@ pub struct Config {
     #[arg(long, value_name = "SOCKET")]
     pub vhost_user_net: Vec<PathBuf>,
 
-    /// Wait so long for a back end that has ended to come again; the guest then notices nothing, if
-    /// it serves requests in order, as trapless-backend does [default: the device fails at once]
+    /// Wait so long for a new back end after one has ended, unnoticed by the guest if requests are
+    /// served in order, as trapless-backend does [default: the device fails at once]
     #[arg(
         long = "vhost-user-reconnect",
         value_name = "SECONDS",
@@ -105,8 +105,8 @@ pub struct Config {
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     pub pin: Vec<u16>,
 
-    /// Start the guest up to 4 ms later and each vCPU up to 1 ms, as SEED says; GUEST tells guests
-    /// of one host apart [default: start at once]
+    /// Start the guest up to 4 ms later and each vCPU up to 1 ms, derived from SEED; GUEST
+    /// distinguishes guests of one host [default: start at once]
     #[arg(long, value_name = "SEED[,GUEST]")]
     pub stagger: Option<Stagger>,
 
@@ -114,7 +114,7 @@ pub struct Config {
     #[command(flatten)]
     pub irqchip: Options,
 
-    /// What WFI of the guest does; `native` needs this project's KVM
+    /// Behaviour of the guest's WFI; `native` needs this project's KVM
     #[arg(long, value_enum, default_value_t = Wfi::Trap)]
     pub wfi: Wfi,
 
@@ -127,24 +127,24 @@ pub struct Config {
     #[arg(long = "disable-ext", value_name = "EXT,...", value_delimiter = ',')]
     pub hidden: Vec<String>,
 
-    /// Device tree to use as it is instead of the generated one; command line and initrd are then
-    /// the ones it names
+    /// Device tree to use unchanged instead of the generated one; it must name command line and
+    /// initrd
     #[arg(long, value_name = "FILE")]
     pub dtb: Option<PathBuf>,
 
-    /// Write the device tree that the guest gets, then go on
+    /// Write the guest's device tree, then continue
     #[arg(long, value_name = "FILE")]
     pub dump_dtb: Option<PathBuf>,
 
-    /// Answer accesses to the serial port in user mode, without exits (harts with Xuer)
+    /// Handle accesses to the serial port in user mode, without exits (harts with Xuer)
     #[arg(long)]
     pub uer: bool,
 
-    /// Let KVM take virtio queue notifications (KVM_IOEVENTFD) instead of one MMIO exit each
+    /// Let KVM handle virtio queue notifications (KVM_IOEVENTFD) instead of one MMIO exit each
     #[arg(long)]
     pub ioeventfd: bool,
 
-    /// Let the interrupt controller take virtio queue notifications, and answer registers of virtio
+    /// Let the interrupt controller handle virtio queue notifications, and registers of virtio
     /// devices, without exits (harts with Xvei)
     #[arg(long)]
     pub doorbells: bool,
@@ -154,7 +154,7 @@ pub struct Config {
     #[arg(long)]
     pub user_contexts: bool,
 
-    /// Where SIGUSR2 saves the guest, which ends then
+    /// File to which SIGUSR2 saves the guest, which then ends
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
 }
@@ -164,7 +164,7 @@ pub struct Config {
 pub enum Wfi {
     /// Exits to KVM, which gives the host CPU to others
     Trap,
-    /// Waits on the host CPU, without an exit, as long as no other thread wants that
+    /// Waits on the host CPU, without an exit, as long as no other thread needs it
     Native,
 }
 
@@ -197,10 +197,10 @@ impl Config {
         !self.vhost_user_blk.is_empty() || !self.vhost_user_net.is_empty()
     }
 
-    /// Checks that do not fit into one option.
+    /// Checks that involve several options.
     ///
     /// # Errors
-    /// [`Error::User`] with a sentence for the user.
+    /// [`Error::User`] if options are not consistent.
     pub fn check(&self) -> Result<()> {
         let devices = self.disks.len()
             + self.vhost_user_blk.len()
@@ -216,7 +216,7 @@ impl Config {
         }
         if self.hugepages && self.shares_ram() {
             return Err(Error::user(
-                "back ends of vhost-user do not get at huge pages; leave out --hugepages",
+                "back ends of vhost-user cannot map huge pages; leave out --hugepages",
             ));
         }
         for (name, used) in [
@@ -226,13 +226,13 @@ impl Config {
         ] {
             if self.save.is_some() && used {
                 return Err(Error::user(format!(
-                    "a guest with {name} cannot be saved: who serves its queues has a part of the state"
+                    "a guest with {name} cannot be saved: part of the state is in the back end of its queues"
                 )));
             }
         }
         if self.hugepages && self.memory % HUGE_PAGE != 0 {
             return Err(Error::user(format!(
-                "--hugepages: {} KiB of guest RAM are no multiple of 2 MiB; use --memory {}M",
+                "--hugepages: {} KiB of guest RAM are not a multiple of 2 MiB; use --memory {}M",
                 self.memory >> 10,
                 self.memory.next_multiple_of(HUGE_PAGE) >> 20
             )));

@@ -9,7 +9,7 @@ use vm_fdt::{Error, FdtWriter};
 /// Bytes of `rng-seed`, as QEMU's `virt` gives them: twice what Linux's generator needs.
 pub const SEED: usize = 64;
 
-/// What the device tree describes.
+/// Content of the device tree.
 pub struct Description<'a> {
     /// ISA of the harts.
     pub isa: Isa,
@@ -19,7 +19,7 @@ pub struct Description<'a> {
     pub memory: u64,
     /// Kernel command line.
     pub command_line: String,
-    /// Random bytes that the kernel's generator begins with.
+    /// Random bytes that seed the kernel's generator.
     pub rng_seed: [u8; SEED],
     /// First address and end of the initial RAM disk.
     pub initrd: Option<(u64, u64)>,
@@ -27,7 +27,7 @@ pub struct Description<'a> {
     pub uart: bool,
     /// Number of occupied virtio-mmio slots, from slot 0.
     pub virtio: usize,
-    /// How their devices interrupt.
+    /// Kind of their devices' interrupts.
     pub virtio_kind: Kind,
     /// The interrupt controller.
     pub controller: &'a dyn InterruptController,
@@ -42,7 +42,7 @@ fn cpu_intc_phandle(cpu: u32) -> u32 {
 /// Builds the flattened device tree.
 ///
 /// # Errors
-/// Passes on errors of the writer (a NUL in the command line).
+/// Those of the writer (a NUL in the command line).
 pub fn build(machine: &Description<'_>) -> Result<Vec<u8>, Error> {
     let mut fdt = FdtWriter::new()?;
     let root = fdt.begin_node("")?;
@@ -79,8 +79,8 @@ pub fn build(machine: &Description<'_>) -> Result<Vec<u8>, Error> {
 fn chosen(fdt: &mut FdtWriter, machine: &Description<'_>) -> Result<(), Error> {
     let node = fdt.begin_node("chosen")?;
     fdt.property_string("bootargs", &machine.command_line)?;
-    // Without it Linux has no random numbers until it has heard enough interrupts, and until then
-    // makes new ones at each system call, which takes longer than most of these.
+    // Without it Linux has no random numbers until it has received enough interrupts, and until
+    // then reseeds at each system call, which takes longer than most of these.
     fdt.property("rng-seed", &machine.rng_seed)?;
     if let Some((start, end)) = machine.initrd {
         fdt.property_u64("linux,initrd-start", start)?;
@@ -105,7 +105,7 @@ fn cpus(fdt: &mut FdtWriter, machine: &Description<'_>) -> Result<(), Error> {
         fdt.property_string("status", "okay")?;
         fdt.property_string("compatible", "riscv")?;
         fdt.property_string("mmu-type", isa.mmu_type())?;
-        // Both forms: kernels before 6.7 and other systems know only the string.
+        // Both forms: kernels before 6.7 and other systems support only the string.
         fdt.property_string("riscv,isa", &isa.string())?;
         fdt.property_string("riscv,isa-base", "rv64i")?;
         let names = isa.ordered().into_iter().map(String::from).collect();
@@ -138,7 +138,7 @@ struct Device<'a> {
 }
 
 impl Device<'_> {
-    /// Begins its node, which may get more properties.
+    /// Begins its node, to which properties may be added.
     fn begin(
         &self,
         fdt: &mut FdtWriter,

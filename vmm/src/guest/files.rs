@@ -1,4 +1,4 @@
-//! Files that a guest begins with, and those written for the user.
+//! Input files of a guest, and output files.
 
 use crate::error::{Error, Result};
 use crate::guest::image::{HEAD, ImageHeader, parse_header};
@@ -48,7 +48,7 @@ impl Input {
     /// Reads the file's beginning as the header of a kernel.
     ///
     /// # Errors
-    /// [`Error::User`] if it is no usable kernel.
+    /// [`Error::User`] if it is not a usable kernel.
     pub fn kernel_header(&mut self) -> Result<ImageHeader> {
         let mut head = Vec::new();
         let mut read = || {
@@ -92,7 +92,7 @@ impl Input {
 /// Reads and checks a device tree of at most `limit` bytes.
 ///
 /// # Errors
-/// [`Error::User`] if it is no device tree blob.
+/// [`Error::User`] if it is not a device tree blob.
 pub fn read_dtb(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let blob = Input::open("device tree", path)?.read_all(limit)?;
     let total = blob
@@ -113,7 +113,7 @@ pub fn read_dtb(path: &Path, limit: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// Creates a file that the user asked for; `what` names it in errors.
+/// Creates an output file; `what` names it in errors.
 ///
 /// # Errors
 /// [`Error::User`].

@@ -1,7 +1,6 @@
 //! The header of a riscv64 Linux `Image`.
 
-/// What the header of a riscv64 `Image` says (Linux
-/// `Documentation/arch/riscv/boot-image-header.rst`).
+/// Header of a riscv64 `Image` (Linux `Documentation/arch/riscv/boot-image-header.rst`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageHeader {
     /// Load offset from the start of RAM.
@@ -10,13 +9,13 @@ pub struct ImageHeader {
     pub image_size: u64,
 }
 
-/// Bytes of a kernel that [`parse_header`] wants to see: the header and the section table after it.
+/// Bytes of a kernel that [`parse_header`] needs: the header and the section table after it.
 pub const HEAD: u64 = 4096;
 
 /// Parses and checks the beginning of a kernel file of `file_len` bytes.
 ///
 /// # Errors
-/// A sentence for the user, which says what the file is instead if that can be told.
+/// If it is not a kernel; the message says what the file is instead if it is recognised.
 pub fn parse_header(head: &[u8], file_len: u64) -> std::result::Result<ImageHeader, String> {
     if head.starts_with(&[0x1f, 0x8b]) {
         return Err("is compressed by gzip; unpack it first (gunzip)".into());

@@ -1,4 +1,4 @@
-//! Where kernel, initial RAM disk and device tree lie in guest RAM.
+//! Addresses of kernel, initial RAM disk and device tree in guest RAM.
 //!
 //! ```text
 //! RAM_BASE + text_offset   kernel Image (text_offset is 2 MiB on riscv64)
@@ -18,7 +18,7 @@ use crate::map;
 pub const FDT_MAX: u64 = 2 << 20;
 const MIB2: u64 = 2 << 20;
 
-/// Where everything lies in guest RAM.
+/// Addresses of all parts in guest RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Entry point of the kernel.
@@ -32,7 +32,7 @@ pub struct Layout {
 /// Finds room for everything in `memory` bytes of RAM.
 ///
 /// # Errors
-/// A sentence for the user with the amount of RAM that would do.
+/// If RAM is too small; the message has the amount that suffices.
 pub fn layout(memory: u64, kernel: ImageHeader, initrd_len: Option<u64>) -> Result<Layout, String> {
     let entry = map::RAM_BASE + kernel.text_offset;
     let kernel_end = entry + kernel.image_size;

@@ -1,4 +1,4 @@
-//! A guest: its parts, put together and run.
+//! A guest: builds it from its parts and runs it.
 
 use crate::bus::Bus;
 use crate::devices::doorbell::Shadows;
@@ -42,7 +42,7 @@ use trapless_devices::virtio::rng::{Entropy, HostEntropy};
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
-/// What a guest begins with.
+/// Initial state of a guest.
 #[derive(Clone, Copy)]
 pub enum Start<'a> {
     /// This kernel, and the initial RAM disk and device tree of the options.
@@ -51,11 +51,11 @@ pub enum Start<'a> {
     Saved(&'a Path),
 }
 
-/// What a run of a guest uses of the host.
+/// Host resources of a run of a guest.
 pub struct Host<'a> {
     /// Signals to this process.
     pub signals: &'a Signals,
-    /// The key before commands, if standard input is a terminal.
+    /// The key that precedes commands, if standard input is a terminal.
     pub escape: Option<EscapeKey>,
     /// The control socket.
     pub control: Option<&'a Arc<Control>>,
@@ -106,7 +106,8 @@ impl Machine {
             (false, false) => ram::Kind::Private,
         };
         let memory = ram::allocate(config.memory, kind)?;
-        // SAFETY: `Machine` holds the memory and the vCPUs, and ends their threads before it goes.
+        // SAFETY: `Machine` holds the memory and the vCPUs, and ends their threads before it is
+        // dropped.
         unsafe { vm::set_ram(&vm, &memory, config.memory) }?;
         let vcpus = vm::create_vcpus(&vm, config.cpus)?;
         let controller = create(&config.irqchip, &vm, &vcpus)?;
@@ -288,7 +289,7 @@ fn set_up(
     let extension = controller.features().isa_extension;
     let mut hidden = hidden.to_vec();
     if extension != Some(SSAIA) {
-        // A guest that sees Ssaia would look for the AIA's interrupts.
+        // A guest with Ssaia would use the AIA's interrupts.
         hidden.push(SSAIA.into());
     }
     for (index, fd) in vcpus.iter().enumerate() {
@@ -317,7 +318,7 @@ fn event_loop(wake: &Arc<EventFd>, devices: &mut Peripherals) -> Result<EventLoo
     Ok(events)
 }
 
-/// What the threads of all vCPUs have in common.
+/// State shared by the threads of all vCPUs.
 struct Vcpus<'a> {
     vm: &'a VmFd,
     bus: Arc<Bus>,
@@ -329,8 +330,7 @@ struct Vcpus<'a> {
 }
 
 impl Vcpus<'_> {
-    /// Starts the threads and makes them known to `running`. If one cannot be started, the run is
-    /// told to end.
+    /// Starts the threads and adds them to `running`. If one cannot be started, the run is ended.
     fn start(&self, vcpus: Vec<VcpuFd>, running: &mut Running) -> Result<Vec<JoinHandle<()>>> {
         let mut threads = Vec::new();
         for (index, fd) in vcpus.into_iter().enumerate() {

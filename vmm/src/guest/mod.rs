@@ -1,4 +1,4 @@
-//! What a guest consists of: options, RAM, boot files, device tree, devices.
+//! Parts of a guest: options, RAM, boot files, device tree, devices.
 
 pub mod boot;
 pub mod config;

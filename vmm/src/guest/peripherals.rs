@@ -1,4 +1,4 @@
-//! The devices of a guest, put together.
+//! Creation of a guest's devices.
 
 use crate::devices::input::InputSink;
 use crate::devices::locked::{HostClock, Locked};
@@ -24,21 +24,21 @@ use vmm_sys_util::eventfd::EventFd;
 
 /// All devices of a guest.
 pub struct Peripherals {
-    /// The devices, as others see them.
+    /// The registered devices.
     pub registry: Registry,
     /// The console of SBI calls, which is always there.
     pub sbi: Arc<SbiConsole>,
-    /// Where typed bytes go.
+    /// Receiver of typed bytes.
     pub input: Arc<dyn InputSink>,
     /// The device that tests delivery.
     pub test_device: Option<Arc<TestDevice>>,
-    /// Devices that answer in user mode: first address, length in bytes.
+    /// Devices that are accessed in user mode: first address, length in bytes.
     pub redirected: Vec<(u64, u64, Arc<dyn RedirectedDevice>)>,
 }
 
 impl Peripherals {
-    /// Creates the devices that `config` asks for, with interrupts to `controller`. `wake` is the
-    /// event loop's.
+    /// Creates the devices of `config`, with interrupts to `controller`. `wake` is the event
+    /// loop's.
     ///
     /// # Errors
     /// [`Error::User`] for files that cannot be used, [`Error::Failed`] for what the system
@@ -107,7 +107,7 @@ impl Peripherals {
         Ok(())
     }
 
-    /// A serial port that answers in user mode.
+    /// A serial port that is accessed in user mode.
     fn redirected_port(&mut self, host: Host<'_>) -> Result<Arc<SerialPort>> {
         let kind = host.controller.features().device_kind;
         let wire = host.controller.connect(map::UART_IRQ, kind, None)?;

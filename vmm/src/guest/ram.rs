@@ -12,7 +12,7 @@ use vm_memory::{
 /// the last.
 pub const HUGE_PAGE: u64 = 2 << 20;
 
-/// What RAM is made of.
+/// Kind of RAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Memory of this process.
@@ -24,13 +24,13 @@ pub enum Kind {
 }
 
 /// `bytes` of zeroes from [`map::RAM_BASE`]; of [`Kind::Huge`] a multiple of [`HUGE_PAGE`]. The
-/// host provides pages as they are touched.
+/// host allocates pages at the first access.
 ///
 /// KVM of Linux 6.12 gives a riscv64 guest large leaves only for hugetlbfs; transparent huge pages
 /// do not count.
 ///
 /// # Errors
-/// [`Error::User`] if the host has not so much memory, or not so many huge pages.
+/// [`Error::User`] if the host does not have enough memory or huge pages.
 pub fn allocate(bytes: u64, kind: Kind) -> Result<GuestMemoryMmap> {
     let huge = kind == Kind::Huge;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -42,7 +42,7 @@ pub fn allocate(bytes: u64, kind: Kind) -> Result<GuestMemoryMmap> {
         _ => (None, libc::MAP_ANONYMOUS | libc::MAP_PRIVATE),
     };
     let pages = if huge {
-        // Not MAP_NORESERVE: the host sets the pages aside now, since a missing one would kill the
+        // Not MAP_NORESERVE: the host reserves the pages now, since a missing one would kill the
         // VMM later. The kernel places the mapping at a multiple of a huge page; so is RAM_BASE, as
         // large leaves need it.
         libc::MAP_HUGETLB | libc::MAP_HUGE_2MB
@@ -59,7 +59,7 @@ pub fn allocate(bytes: u64, kind: Kind) -> Result<GuestMemoryMmap> {
 }
 
 fn file_of(bytes: u64) -> std::io::Result<FileOffset> {
-    // SAFETY: the name is a string that ends with 0; the descriptor is owned by nobody else.
+    // SAFETY: the name is a string that ends with 0; the descriptor has no other owner.
     let file = unsafe {
         match libc::memfd_create(c"guest-ram".as_ptr(), libc::MFD_CLOEXEC) {
             fd if fd < 0 => return Err(std::io::Error::last_os_error()),
@@ -70,11 +70,11 @@ fn file_of(bytes: u64) -> std::io::Result<FileOffset> {
     Ok(FileOffset::new(file, 0))
 }
 
-/// Checks that the host has `bytes` of memory at all: it provides pages as the guest touches them
-/// and would kill the VMM when there are no more.
+/// Checks that the host has `bytes` of memory at all: it allocates pages when the guest accesses
+/// them and would kill the VMM when there are no more.
 ///
 /// # Errors
-/// [`Error::User`] if it has less.
+/// [`Error::User`] if it does not.
 pub fn check_host(bytes: u64) -> Result<()> {
     // SAFETY: sysinfo is plain old data, for which zeroes are a valid value.
     let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };

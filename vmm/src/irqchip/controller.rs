@@ -16,7 +16,7 @@ use vmm_sys_util::eventfd::EventFd;
 /// Properties of an interrupt controller that other parts of the VMM depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Features {
-    /// Name, as `--irqchip` has it.
+    /// Name in `--irqchip`.
     pub name: &'static str,
     /// ISA extension that a guest with this controller must see, and no other guest.
     pub isa_extension: Option<&'static str>,
@@ -56,11 +56,11 @@ pub struct Window {
     pub device: Arc<dyn BusDevice>,
 }
 
-/// A descriptor to be watched, and what to do each time it becomes readable.
+/// A descriptor to watch, and the action when it becomes readable.
 pub type Watch = (RawFd, Box<dyn Fn() + Send>);
 
-/// Lets the thread that holds it interrupt the guest without system calls, if the controller can do
-/// that. Stays in its thread.
+/// Permits the thread that holds it to interrupt the guest without system calls, if the controller
+/// supports that. Not sent to other threads.
 pub type Permit = Option<Box<dyn Any>>;
 
 /// Phandle of the node that is every device's `interrupt-parent`. Those of the harts' local
@@ -81,8 +81,8 @@ pub trait InterruptController: Send + Sync {
     /// [`Error::Failed`](crate::error::Error::Failed) if KVM refuses the source.
     fn connect(&self, source: u32, kind: Kind, way: Option<Injection>) -> Result<Box<dyn Wire>>;
 
-    /// Lets KVM interrupt by the edge-triggered `source` whenever `event` is written, whoever does
-    /// that; `false` if the controller is not KVM's.
+    /// Makes KVM interrupt by the edge-triggered `source` whenever `event` is written, by any
+    /// process; `false` if the controller is not KVM's.
     ///
     /// # Errors
     /// The error that KVM returned.
@@ -100,7 +100,7 @@ pub trait InterruptController: Send + Sync {
     /// holds the phandles of the harts' local interrupt controllers.
     ///
     /// # Errors
-    /// Passes on errors of the writer.
+    /// Those of the writer.
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> std::result::Result<(), vm_fdt::Error>;
 
     /// Appends the state. The vCPUs do not run.
@@ -113,7 +113,7 @@ pub trait InterruptController: Send + Sync {
     /// [`InterruptController::restore`].
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// If the state cannot be restored.
     fn begin_restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), String> {
         let _ = from;
         Ok(())
@@ -122,24 +122,24 @@ pub trait InterruptController: Send + Sync {
     /// Restores the state, after the devices have driven their wires.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// If the state cannot be restored.
     fn restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), String>;
 
     /// Counts since the guest's start.
     fn injections(&self) -> Injections;
 
-    /// To be held by a thread that runs device models.
+    /// Held by a thread that runs device models.
     fn permit(&self) -> Permit {
         None
     }
 
-    /// What the event loop has to watch for the controller, once all devices are connected.
+    /// Descriptors that the event loop watches for the controller, once all devices are connected.
     fn watches(&self) -> Vec<Watch> {
         Vec::new()
     }
 
-    /// Executes an SBI call of the guest that is meant for the controller: what goes into `a0` and
-    /// `a1`, `None` for all other calls.
+    /// Executes an SBI call of the guest to the controller; returns `a0` and `a1`, `None` for all
+    /// other calls.
     fn sbi_call(&self, extension: u64, function: u64, args: &[u64; 6]) -> Option<(i64, u64)> {
         let _ = (extension, function, args);
         None

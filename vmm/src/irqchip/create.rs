@@ -1,4 +1,4 @@
-//! The interrupt controller that the user chose, or the best there is.
+//! The interrupt controller that the user chose, or the best available one.
 
 use crate::error::{Error, Result};
 use crate::irqchip::controller::InterruptController;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// Creates the interrupt controller of `vcpus`, which have not run.
 ///
 /// # Errors
-/// [`Error::User`] for options that do not go together or that this host cannot fulfil,
-/// [`Error::Failed`] if KVM refuses anything else.
+/// [`Error::User`] for options that are inconsistent or not supported by this host,
+/// [`Error::Failed`] for other errors of KVM.
 pub fn create(
     options: &Options,
     vm: &Arc<VmFd>,

@@ -1,13 +1,13 @@
-//! How often the VMM interrupted its guest, by the way it took.
+//! How often the VMM interrupted its guest, by way of injection.
 
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Declares the counters: their names, where in the statistics they are, and as what their system
-/// calls count.
+/// Declares the counters: their names, their places in the statistics, and the kind of their system
+/// calls.
 macro_rules! injections {
     ($($(#[doc = $doc:literal])* $name:ident in $place:ident $(, $calls:ident)?;)*) => {
-        /// What the VMM did to interrupt a guest.
+        /// Counts of injections of the VMM.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Injections {
             $($(#[doc = $doc])* pub $name: u64,)*
@@ -78,7 +78,7 @@ enum Place {
 struct Counted {
     name: &'static str,
     place: Place,
-    /// As what it counts in `interrupt_system_calls`.
+    /// Its name in `interrupt_system_calls`.
     calls: Option<&'static str>,
     count: u64,
 }

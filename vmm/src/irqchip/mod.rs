@@ -1,4 +1,4 @@
-//! Interrupt controllers of a guest: what the VMM has of each, with KVM's side beside it.
+//! Interrupt controllers of a guest: the VMM's part of each, with the interface to KVM.
 
 pub mod aia;
 pub mod controller;

@@ -35,7 +35,7 @@ impl Injection {
     pub const ALL: [Self; 3] = [Self::Ugenvsei, Self::Irqfd, Self::Ioctl];
 }
 
-/// One that the user names, or `None` for what suits the interrupt controller.
+/// The value of the option, or `None` for the interrupt controller's default.
 pub type Chosen = Option<Injection>;
 
 /// Values of `--inject`: those of [`Injection`], and `auto`.
@@ -48,10 +48,10 @@ fn chosen() -> impl TypedValueParser<Value = Chosen> {
     PossibleValuesParser::new(all).map(|name| Injection::from_str(&name, false).ok())
 }
 
-/// What the user wants of the interrupt controller.
+/// Options of the interrupt controller.
 #[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Interrupt controller of the guest; `--stats` says which one it got
+    /// Interrupt controller of the guest; `--stats` has the chosen one
     #[arg(long = "irqchip", value_enum, default_value_t = Choice::Auto)]
     pub choice: Choice,
 

@@ -2,14 +2,14 @@
 
 use trapless_devices::IrqLine;
 
-/// How a source interrupts.
+/// Trigger of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Each event makes it pending once.
     Edge,
     /// Pending again at completion while the line is high.
     Level,
-    /// Completion lowers the line and asks the device whether it should be high.
+    /// Completion lowers the line and queries the device for its level.
     Resample,
 }
 
@@ -29,7 +29,7 @@ pub trait Wire: IrqLine {
     /// Kind of the source.
     fn kind(&self) -> Kind;
 
-    /// Driving it takes no lock and makes no system call, in a thread with a permit.
+    /// Whether driving it takes no lock and makes no system call, in a thread with a permit.
     fn silent(&self) -> bool {
         false
     }
@@ -43,7 +43,7 @@ pub trait Wire: IrqLine {
         let _ = device;
     }
 
-    /// Notes that completion by the guest has lowered the line.
+    /// Records that completion by the guest has lowered the line.
     fn lowered(&self) {}
 
     /// Lowers the line in the controller even if only completion by the guest does so otherwise.

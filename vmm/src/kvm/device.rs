@@ -49,15 +49,15 @@ impl KvmDevice {
         self.0.set_device_attr(&request).map_err(os_error)
     }
 
-    /// Executes an ioctl of the device, with a structure that it may change.
+    /// Executes an ioctl of the device with a structure that the ioctl may change.
     ///
     /// # Errors
     /// The error that KVM returned.
     ///
     /// # Safety
-    /// `value` is what the ioctl takes, and a value of its type whatever KVM writes.
+    /// `value` is the argument type of the ioctl, and any bits that KVM writes are valid for it.
     pub unsafe fn command<T>(&self, number: libc::c_ulong, value: &mut T) -> io::Result<()> {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         match unsafe { libc::ioctl(self.0.as_raw_fd(), number as _, std::ptr::from_mut(value)) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),

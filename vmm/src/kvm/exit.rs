@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Why a vCPU came back from `KVM_RUN`.
+/// Why a vCPU returned from `KVM_RUN`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reason {
     /// Load from a device's window; the number is that of the bus slot.
@@ -22,7 +22,7 @@ pub enum Reason {
     Csr(u64),
     /// Power-off, reset, crash.
     SystemEvent,
-    /// A handler in user mode has left something to be done.
+    /// A handler in user mode left work to be done.
     Settle,
     /// A signal interrupted `KVM_RUN` (the VMM stops its vCPUs this way).
     Signal,
@@ -50,8 +50,8 @@ impl Reason {
     }
 }
 
-/// Most SBI extensions that a vCPU's exits are counted for one by one. KVM forwards 2^25 ids, and
-/// the guest chooses which it calls.
+/// Maximum number of SBI extensions that are counted separately per vCPU. KVM forwards 2^25 ids,
+/// and the guest chooses which it calls.
 pub const SBI_EXTENSIONS: usize = 64;
 
 /// Exits of one vCPU by reason.
@@ -72,7 +72,7 @@ impl Counts {
         *self.0.entry(reason).or_default() += number;
     }
 
-    /// What a call of SBI extension `id` counts as.
+    /// Reason of a call of SBI extension `id`.
     fn sbi(&self, id: u64) -> Reason {
         let own = Reason::Sbi(id);
         let all = Reason::Sbi(0)..=Reason::Sbi(u64::MAX);
@@ -90,7 +90,7 @@ impl Counts {
         }
     }
 
-    /// What `--stats` says of a vCPU; `slots` holds the names of the bus slots.
+    /// Statistics of a vCPU for `--stats`; `slots` holds the names of the bus slots.
     pub fn json(&self, slots: &[String]) -> Value {
         let by_reason: BTreeMap<String, u64> = self
             .0

@@ -23,6 +23,6 @@ pub fn duplicate(vcpu: &VcpuFd) -> Result<File> {
 /// [`Error::Failed`] without address space or descriptors.
 pub fn second_handle(vm: &VmFd, vcpu: &VcpuFd) -> Result<VcpuFd> {
     let fd = duplicate(vcpu)?.into_raw_fd();
-    // SAFETY: `fd` is a descriptor of a vCPU of this VM that nobody else owns.
+    // SAFETY: `fd` is a descriptor of a vCPU of this VM without another owner.
     unsafe { vm.create_vcpu_from_rawfd(fd) }.map_err(|e| Error::failed("cannot map a vCPU", e))
 }

@@ -1,4 +1,4 @@
-//! The ISA a guest is told about.
+//! The ISA that a guest sees.
 
 use trapless_isa::extension::{LETTERS, isa_string};
 
@@ -99,7 +99,7 @@ impl Isa {
         self.extensions.iter().any(|ext| ext == name)
     }
 
-    /// The extensions in the order of ISA strings for single letters; then the others as they are.
+    /// The extensions: single letters in the order of ISA strings, then the others in any order.
     pub fn ordered(&self) -> Vec<&str> {
         let (mut single, multi): (Vec<&str>, Vec<&str>) = self
             .extensions

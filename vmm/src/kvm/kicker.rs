@@ -1,4 +1,4 @@
-//! Gets a vCPU out of `KVM_RUN`.
+//! Makes a vCPU leave `KVM_RUN`.
 
 use trapless_isa::page::PAGE_SIZE;
 
@@ -8,7 +8,7 @@ use kvm_ioctls::VcpuFd;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Makes `KVM_RUN` return, or return at once the next time.
+/// Makes the present or next `KVM_RUN` return.
 ///
 /// Holds its own mapping of `struct kvm_run`, so it does not depend on when the vCPU's thread ends.
 pub struct Kicker {
@@ -49,7 +49,7 @@ impl Kicker {
         Ok(Self { page })
     }
 
-    /// Sets `immediate_exit`; a signal to the thread must follow to end a `KVM_RUN` under way.
+    /// Sets `immediate_exit`; a signal to the thread must follow to end a running `KVM_RUN`.
     pub fn request_exit(&self) {
         let offset = std::mem::offset_of!(kvm_bindings::kvm_run, immediate_exit);
         // SAFETY: the byte lies in the page mapped for the life of `self`; KVM reads it without a

@@ -1,4 +1,4 @@
-//! What the VMM asks of KVM, and the numbers of its interface.
+//! Interface to KVM, and its numbers.
 
 #[cfg(target_arch = "riscv64")]
 pub mod device;

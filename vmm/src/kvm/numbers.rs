@@ -5,7 +5,7 @@
 pub const CAP_TRAPLESS: u64 = number("KVM_CAP_RISCV_TRAPLESS");
 /// `KVM_ENABLE_CAP`: handlers of user contexts may interrupt the guest.
 pub const CAP_UCTX: u32 = number("KVM_CAP_RISCV_UCTX") as u32;
-/// `KVM_ENABLE_CAP`: exits that the guest does without.
+/// `KVM_ENABLE_CAP`: exits that are disabled for the guest.
 pub const CAP_DISABLE_EXITS: u32 = number("KVM_CAP_RISCV_DISABLE_EXITS") as u32;
 /// `KVM_CREATE_DEVICE`: Xtrapless.
 pub const DEVICE_TRAPLESS: u32 = number("KVM_DEV_TYPE_RISCV_TRAPLESS") as u32;
@@ -15,15 +15,15 @@ pub const DEVICE_UER: u32 = number("KVM_DEV_TYPE_RISCV_UER") as u32;
 pub const DEVICE_VEI: u32 = number("KVM_DEV_TYPE_RISCV_VEI") as u32;
 /// `KVM_CREATE_DEVICE`: a user context (Xhcs).
 pub const DEVICE_UCTX: u32 = number("KVM_DEV_TYPE_RISCV_UCTX") as u32;
-/// `kvm_run.exit_reason`: a handler of Xuer wants something to be settled.
+/// `kvm_run.exit_reason`: a handler of Xuer left work to be done.
 pub const EXIT_UER: u32 = number("KVM_EXIT_RISCV_UER") as u32;
 
 const fn number(name: &str) -> u64 {
     defined(include_str!("../../../linux/include/kvm-numbers.h"), name)
 }
 
-/// The number that `header` defines `name` as. Used in constants only, so a name or a number that
-/// is not there is an error of compilation.
+/// The number that `header` defines `name` as. Used in constants only, so a missing name or number
+/// is a compile-time error.
 pub const fn defined(header: &str, name: &str) -> u64 {
     const DEFINE: &[u8] = b"#define ";
     let text = header.as_bytes();

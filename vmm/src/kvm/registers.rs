@@ -47,12 +47,12 @@ pub fn register_len(id: u64) -> usize {
     1 << ((id >> 52) & 0xf)
 }
 
-/// Longest register: a vector register of 65 536 bits.
+/// Maximum length of a register in bytes: a vector register of 65 536 bits.
 pub const REGISTER_MAX: usize = 8192;
-/// Most registers of a vCPU; a few hundred are there.
+/// Maximum number of registers of a vCPU, which has a few hundred.
 pub const REGISTERS_MAX: usize = 2047;
 
-/// `struct kvm_reg_list` with room; that of `kvm-bindings` ends at 200 registers.
+/// `struct kvm_reg_list` with more room than that of `kvm-bindings`, which ends at 200 registers.
 #[repr(C)]
 struct RegisterList {
     n: u64,

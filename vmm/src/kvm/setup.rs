@@ -1,4 +1,4 @@
-//! A vCPU before its start: what the guest sees, and where it begins.
+//! Setup of a vCPU before its start: its ISA, and its initial state.
 
 use crate::error::{Error, Result};
 use crate::kvm::isa::{Isa, KVM_EXTENSIONS};
@@ -21,10 +21,10 @@ const TIMER_FREQUENCY: u32 = 0;
 
 const SATP_MODE_SV39: u64 = 8;
 
-/// Disables the extensions that the guest shall not see, as far as KVM can.
+/// Disables extensions hidden from the guest, as far as KVM supports that.
 ///
 /// KVM cannot disable every extension (Sstc, for instance, has no control of its own that KVM would
-/// use); it is enough then that the device tree does not name it.
+/// use); then they are only left out of the device tree.
 pub fn disable_extensions(vcpu: &VcpuFd, hidden: &[String]) {
     for &(id, name) in &KVM_EXTENSIONS {
         if hidden.iter().any(|h| h == name) {
@@ -43,10 +43,10 @@ pub fn enable_debug_console(vcpu: &VcpuFd) {
     );
 }
 
-/// Asks KVM for the ISA of the guest's harts, without the extensions in `hidden`.
+/// Reads the ISA of the guest's harts from KVM, without the extensions in `hidden`.
 ///
 /// # Errors
-/// [`Error::Failed`] if KVM does not tell the frequency of `time`.
+/// [`Error::Failed`] if KVM does not report the frequency of `time`.
 pub fn probe_isa(vcpu: &VcpuFd, hidden: &[String]) -> Result<Isa> {
     let extensions = KVM_EXTENSIONS
         .iter()
@@ -59,7 +59,7 @@ pub fn probe_isa(vcpu: &VcpuFd, hidden: &[String]) -> Result<Isa> {
     let mut isa = Isa {
         extensions,
         timebase_hz: get(vcpu, KVM_REG_RISCV_TIMER, TIMER_FREQUENCY)
-            .map_err(|e| Error::failed("KVM does not tell the timer frequency", e))?,
+            .map_err(|e| Error::failed("KVM does not report the timer frequency", e))?,
         satp_mode: get(vcpu, KVM_REG_RISCV_CONFIG, CONFIG_SATP_MODE).unwrap_or(SATP_MODE_SV39),
         ..Isa::default()
     };

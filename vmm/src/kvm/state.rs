@@ -22,9 +22,9 @@ const VS_INTERRUPTS: u64 = (1 << 1) | (1 << 5) | (1 << 9);
 /// Appends the registers and the MP state of a vCPU that does not run.
 ///
 /// # Errors
-/// [`Error::Failed`] if KVM does not tell.
+/// [`Error::Failed`] if KVM does not report the state.
 pub fn save(vcpu: &VcpuFd, to: &mut StateWriter) -> Result<()> {
-    let failed = |e| Error::failed("KVM does not tell the state of a vCPU", e);
+    let failed = |e| Error::failed("KVM does not report the state of a vCPU", e);
     let ids = register_ids(vcpu).map_err(|e| Error::failed("KVM lists no registers", e))?;
     to.number(vcpu.get_mp_state().map_err(failed)?.mp_state);
     to.number(ids.len() as u64);
@@ -43,12 +43,12 @@ pub fn save(vcpu: &VcpuFd, to: &mut StateWriter) -> Result<()> {
 pub enum Part {
     /// Everything but the timer.
     State {
-        /// Interrupts are pending in the interrupt controller's state and nowhere else.
+        /// Whether interrupts are pending only in the interrupt controller's state.
         drop_pending: bool,
     },
-    /// The timer, which goes on from here: to be restored last.
+    /// The timer, which runs from here: to be restored last.
     Timer {
-        /// Set the guest's time, too. All vCPUs share one.
+        /// Whether to set the guest's time, too, which all vCPUs share.
         time: bool,
     },
 }
@@ -75,7 +75,7 @@ pub fn restore(vcpu: &VcpuFd, mut from: StateReader<'_>, part: Part) -> Result<(
     }
     match part {
         Part::State { drop_pending } => {
-            // What the vCPU can do comes first, as it decides which registers exist.
+            // Configuration comes first, as it determines which registers exist.
             registers.retain(|&(id, _)| register_type(id) != KVM_REG_RISCV_TIMER);
             registers.sort_by_key(|&(id, _)| match register_type(id) {
                 KVM_REG_RISCV_CONFIG | KVM_REG_RISCV_ISA_EXT | KVM_REG_RISCV_SBI_EXT => 0,
@@ -96,7 +96,7 @@ pub fn restore(vcpu: &VcpuFd, mut from: StateReader<'_>, part: Part) -> Result<(
         Part::Timer { time } => {
             let sstc = get(vcpu, KVM_REG_RISCV_ISA_EXT, ISA_EXT_SSTC).unwrap_or(0) == 1;
             // In the order frequency, time, comparator, state: the state starts the timer. With
-            // Sstc the comparator is all there is.
+            // Sstc there is only the comparator.
             registers.sort_by_key(|&(id, _)| id);
             registers
                 .into_iter()

@@ -10,7 +10,7 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 /// Opens `/dev/kvm` for VMs of `cpus` vCPUs.
 ///
 /// # Errors
-/// [`Error::User`] with what is missing.
+/// [`Error::User`] if KVM cannot be used.
 pub fn open(cpus: u16) -> Result<Kvm> {
     let kvm = Kvm::new().map_err(|e| {
         Error::user(match e.errno() {
@@ -48,7 +48,7 @@ fn enable(vm: &VmFd, cap: u32, argument: u64) -> std::result::Result<(), kvm_ioc
 /// `KVM_CAP_RISCV_UCTX_INTERRUPT`.
 const UCTX_INTERRUPT: u64 = 1;
 
-/// Lets handlers of user contexts interrupt a guest, which has no vCPUs yet.
+/// Permits handlers of user contexts to interrupt a guest, which has no vCPUs yet.
 ///
 /// # Errors
 /// [`Error::User`] if KVM or the harts have no user contexts.
@@ -64,10 +64,10 @@ pub fn allow_user_contexts(vm: &VmFd) -> Result<()> {
 /// `KVM_RISCV_DISABLE_EXITS_WFI`.
 const DISABLE_WFI: u64 = 1;
 
-/// Lets WFI of a guest wait on the hart instead of exiting.
+/// Makes WFI of a guest wait on the hart instead of exiting.
 ///
 /// # Errors
-/// [`Error::User`] if KVM cannot.
+/// [`Error::User`] if KVM does not support it.
 pub fn let_wfi_wait(vm: &VmFd) -> Result<()> {
     enable(vm, CAP_DISABLE_EXITS, DISABLE_WFI).map_err(|e| {
         Error::user(format!(
@@ -91,7 +91,7 @@ pub fn create_vcpus(vm: &VmFd, cpus: u16) -> Result<Vec<VcpuFd>> {
 /// Makes `bytes` of `memory`, which begin at [`map::RAM_BASE`], the RAM of a VM.
 ///
 /// # Errors
-/// [`Error::User`] if KVM refuses so much.
+/// [`Error::User`] if KVM refuses this size.
 ///
 /// # Safety
 /// The mapping of `memory` outlives the VM's vCPUs and the threads that run them.
@@ -106,7 +106,7 @@ pub unsafe fn set_ram(vm: &VmFd, memory: &GuestMemoryMmap, bytes: u64) -> Result
         memory_size: bytes,
         userspace_addr: host as u64,
     };
-    // SAFETY: the mapping is `bytes` long, and the caller answers for its life.
+    // SAFETY: the mapping is `bytes` long, and the caller guarantees its lifetime.
     unsafe { vm.set_user_memory_region(region) }.map_err(|e| {
         Error::user(format!(
             "KVM refuses {} MiB of guest RAM ({e}); use a smaller --memory",

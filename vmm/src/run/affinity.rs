@@ -13,27 +13,27 @@ fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
     }
 }
 
-/// Binds the calling thread to a host CPU. A CPU that is not there changes nothing.
+/// Binds the calling thread to a host CPU. A CPU that does not exist has no effect.
 pub fn pin_this_thread(cpu: usize) {
     let set = cpu_set(&[cpu]);
     // SAFETY: `set` has the size given.
     unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
 }
 
-/// Binds `thread` to a host CPU. A CPU that is not there changes nothing.
+/// Binds `thread` to a host CPU. A CPU that does not exist has no effect.
 ///
 /// # Safety
 /// The thread has not been joined.
 pub unsafe fn pin_thread(thread: libc::pthread_t, cpu: usize) {
     let set = cpu_set(&[cpu]);
-    // SAFETY: `set` has the size given, and the caller answers for the thread.
+    // SAFETY: `set` has the size given, and the caller guarantees that the thread exists.
     unsafe { libc::pthread_setaffinity_np(thread, size_of_val(&set), &set) };
 }
 
 /// Checks that this process may run on all of `cpus`, as `--pin` names them.
 ///
 /// # Errors
-/// [`Error::User`] with the CPU on which it may not.
+/// [`Error::User`] with a CPU on which it may not.
 pub fn check(cpus: &[u16]) -> Result<()> {
     let mut set = cpu_set(&[]);
     // SAFETY: `set` has the size given.

@@ -1,17 +1,17 @@
 //! The control socket: commands for a running guest, one a line, each answered by one line.
 //!
 //! ```text
-//! pause           ok              the guest stands still; its devices may collect input
+//! pause           ok              the guest is stopped; its devices may collect input
 //! resume          ok
 //! status          ok running      or: ok paused
 //! save FILE       ok              pauses the guest, which stays paused: resume or quit
-//! stats           ok {...}        what --stats writes, as far as it is known
+//! stats           ok {...}        the present statistics of --stats
 //! move N US CPU,..  ok            moves vCPU 0 to these host CPUs in turn, N times, every US us
 //! moved           ok N            how often it was moved by the last `move`
 //! quit            ok              ends the VMM
 //! anything else   error: ...
 //! ```
-//! Threads read the commands; the event loop, which knows the guest, executes them.
+//! Threads read the commands; the event loop, which has the guest, executes them.
 
 use crate::error::{Error, Result};
 use crate::run::mover::Moves;
@@ -49,7 +49,7 @@ impl Command {
     /// Parses a line.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// If the command is malformed.
     pub fn parse(line: &str) -> std::result::Result<Self, String> {
         let line = line.trim();
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -74,7 +74,7 @@ impl Command {
     }
 }
 
-/// The answer to a command, without `ok` or `error:`.
+/// The reply to a command, without `ok` or `error:`.
 pub type Answer = std::result::Result<String, String>;
 
 struct Request {
@@ -92,13 +92,13 @@ pub struct Control {
     arrived: Arc<EventFd>,
 }
 
-/// Longest command in bytes.
+/// Maximum length of a command in bytes.
 const LINE: u64 = 4096;
-/// Most clients at a time.
+/// Maximum number of clients at a time.
 const CLIENTS: usize = 16;
 
 impl Control {
-    /// Listens at `path`, in place of a socket that nobody listens to any more.
+    /// Listens at `path`, replacing an abandoned socket.
     ///
     /// # Errors
     /// [`Error::User`] if that is not possible.
@@ -146,7 +146,7 @@ impl Control {
                 .unwrap_or_else(PoisonError::into_inner)
                 .pop_front();
             let Some(request) = next else { return };
-            // The client may be gone.
+            // The client may have disconnected.
             let _ = request.answer.send(execute(request.command));
         }
     }
@@ -155,7 +155,7 @@ impl Control {
 /// Sends a command to the VMM that listens at `path`, waits for its answer and returns that.
 ///
 /// # Errors
-/// [`Error::User`] if nobody listens, or with the text of an error.
+/// [`Error::User`] if no VMM listens, or with the error of the reply.
 pub fn send(path: &Path, command: &str) -> Result<String> {
     Command::parse(command).map_err(Error::User)?;
     let talk = || {
@@ -169,7 +169,7 @@ pub fn send(path: &Path, command: &str) -> Result<String> {
         talk().map_err(|e| Error::user(format!("no VMM answers at {}: {e}", path.display())))?;
     match answer.trim_end().strip_prefix("ok") {
         Some(text) => Ok(text.trim_start().into()),
-        // An empty answer: the VMM ended, which is what `quit` asks for.
+        // An empty reply: the VMM ended, as `quit` requests.
         None if answer.is_empty() && Command::parse(command) == Ok(Command::Quit) => {
             Ok(String::new())
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
-/// What the event loop does with the guest as a whole.
+/// Operations of the event loop on the guest as a whole.
 pub trait Operator {
     /// SIGUSR1: pause the guest, or resume it.
     fn toggle(&self) {}
@@ -27,7 +27,7 @@ pub trait Operator {
 /// Ignores everything.
 impl Operator for () {}
 
-/// What [`EventLoop::add`] does when its descriptor becomes readable.
+/// Action of [`EventLoop::add`] when its descriptor becomes readable.
 pub type Action = Box<dyn Fn() + Send>;
 
 /// The loop. Descriptors are registered once, before it runs.
@@ -37,7 +37,7 @@ pub struct EventLoop {
     actions: Vec<Action>,
     served: Vec<Arc<dyn Served>>,
     input: Option<Arc<dyn InputSink>>,
-    /// Its sequences are commands.
+    /// The escape key, which begins commands.
     escape: Option<Escape>,
 }
 
@@ -75,7 +75,7 @@ impl EventLoop {
             .map_err(|e| Error::failed("cannot watch a descriptor", e))
     }
 
-    /// Calls `action` each time `fd` becomes readable (edge: what is left unread is not reported
+    /// Calls `action` each time `fd` becomes readable (edge-triggered: unread data is not reported
     /// again).
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl EventLoop {
         self.register(fd, token, EventSet::IN | EventSet::EDGE_TRIGGERED)
     }
 
-    /// Has the operator look at commands when `fd` becomes readable.
+    /// Makes the operator handle commands when `fd` becomes readable.
     ///
     /// # Errors
     /// [`Error::Failed`] if the descriptor cannot be watched.
@@ -99,7 +99,7 @@ impl EventLoop {
         self.served.push(device);
     }
 
-    /// Sends standard input to `sink`, but for commands after the key `escape`.
+    /// Sends standard input to `sink`, except commands after the key `escape`.
     pub fn read_stdin(&mut self, sink: Arc<dyn InputSink>, escape: Option<EscapeKey>) {
         self.input = Some(sink);
         self.escape = escape.map(Escape::new);
@@ -120,7 +120,7 @@ impl EventLoop {
             .map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX))
     }
 
-    /// Serves everything until someone asks to stop.
+    /// Runs the loop until a stop is requested.
     ///
     /// # Errors
     /// [`Error::Failed`] if waiting fails.

@@ -7,12 +7,12 @@ use std::time::Duration;
 #[derive(Default)]
 struct State {
     closed: bool,
-    /// Threads that hold a [`Ticket`], and those of them that wait.
+    /// Number of threads that hold a [`Ticket`], and of those that wait.
     threads: usize,
     waiting: usize,
 }
 
-/// Closed while the guest is paused. Whoever closes it must also make the vCPUs leave `KVM_RUN`.
+/// Closed while the guest is paused. After closing it, the vCPUs must be made to leave `KVM_RUN`.
 #[derive(Default)]
 pub struct Gate {
     state: Mutex<State>,

@@ -1,4 +1,4 @@
-//! Moves a vCPU's thread between host CPUs, for measuring what that costs.
+//! Moves a vCPU's thread between host CPUs, to measure the cost of moves.
 
 use crate::run::affinity::pin_thread;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What to do.
+/// The moves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Moves {
-    /// How often.
+    /// Number of moves.
     pub count: u64,
     /// Time before each in microseconds.
     pub interval: u64,
@@ -41,7 +41,7 @@ pub struct Mover {
 }
 
 impl Mover {
-    /// Moves `target`, which has to live as long as the result.
+    /// Moves `target`, which must live as long as the result.
     ///
     /// # Errors
     /// If a thread cannot be started.

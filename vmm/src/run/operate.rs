@@ -22,13 +22,13 @@ use std::time::{Duration, Instant};
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::signal::SIGRTMIN;
 
-/// A guest that runs, as the event loop sees it.
+/// A running guest, for the event loop.
 pub struct Running {
     /// Second handles on the vCPUs, whose threads hold the first.
     pub vcpus: Vec<VcpuFd>,
     /// To get the threads out of `KVM_RUN`.
     pub threads: Vec<(Kicker, libc::pthread_t)>,
-    /// Where they wait.
+    /// The gate at which they wait.
     pub gate: Arc<Gate>,
     /// Guest RAM.
     pub memory: GuestMemoryMmap,
@@ -38,7 +38,7 @@ pub struct Running {
     pub states: States,
     /// The test device, which has a thread of its own.
     pub test_device: Option<Arc<TestDevice>>,
-    /// What the guest consists of.
+    /// Parts of the guest, for saved files.
     pub shape: Shape,
     /// Ends the run.
     pub stop: Arc<Stop>,
@@ -58,8 +58,8 @@ pub struct Running {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Running {
-    /// Makes vCPUs leave `KVM_RUN`. They look at what is wanted of them only then, and
-    /// `immediate_exit` makes `KVM_RUN` return even if the signal arrives just before it.
+    /// Makes vCPUs leave `KVM_RUN`. They check for requests only then, and `immediate_exit` makes
+    /// `KVM_RUN` return even if the signal arrives just before it.
     pub fn kick(&self) {
         for (kicker, thread) in &self.threads {
             kicker.request_exit();

@@ -1,4 +1,4 @@
-//! How a run of the guest ends.
+//! Outcomes of a run of the guest.
 
 /// How a run of the guest ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -9,7 +9,7 @@ pub enum Outcome {
     Reboot,
     /// The user left with Ctrl-A x or the command `quit`, or saved the guest.
     Quit,
-    /// This signal arrived.
+    /// This signal was received.
     Signal(i32),
     /// The guest or KVM failed; the text says how.
     Failure(String),

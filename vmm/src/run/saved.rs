@@ -11,14 +11,14 @@ use std::path::Path;
 use trapless_devices::{StateError, StateReader, StateWriter};
 use vm_memory::GuestMemoryMmap;
 
-/// What a saved guest and the VMM that restores it must have in common.
+/// Properties that a saved guest and the VMM that restores it must share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// Number of vCPUs.
     pub cpus: u16,
     /// Bytes of RAM.
     pub memory: u64,
-    /// Its interrupt controller, as `--irqchip` names it.
+    /// Its interrupt controller, by its name in `--irqchip`.
     pub irqchip: &'static str,
     /// Names of the devices, in order.
     pub devices: Vec<String>,
@@ -51,7 +51,7 @@ impl Shape {
     }
 }
 
-/// A guest as it is saved, and as it is filled with a saved one.
+/// All parts of a guest that is saved or restored.
 pub struct Whole<'a> {
     /// vCPUs; to be restored, they have not run.
     pub vcpus: &'a [VcpuFd],
@@ -61,7 +61,7 @@ pub struct Whole<'a> {
     pub controller: &'a dyn InterruptController,
     /// All devices with state.
     pub states: &'a States,
-    /// What the guest consists of.
+    /// Its properties.
     pub shape: &'a Shape,
 }
 
@@ -69,14 +69,13 @@ impl Whole<'_> {
     /// Writes the guest to `path`.
     ///
     /// # Errors
-    /// [`Error::Failed`] if KVM does not tell something, [`Error::User`] if the file cannot be
+    /// [`Error::Failed`] if KVM does not report some state, [`Error::User`] if the file cannot be
     /// written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let mut sections = Sections::new();
         let mut add = |name: &str, bytes: Vec<u8>| sections.insert(name.into(), bytes);
         add("shape", self.shape.json().to_string().into_bytes());
-        // vCPUs first: leaving `KVM_RUN` was the last thing that changed them, whatever devices do
-        // meanwhile.
+        // vCPUs first: their last change was leaving `KVM_RUN`, whatever devices do meanwhile.
         for (index, fd) in self.vcpus.iter().enumerate() {
             let mut writer = StateWriter::default();
             state::save(fd, &mut writer)?;
@@ -84,7 +83,10 @@ impl Whole<'_> {
         }
         let mut writer = StateWriter::default();
         self.controller.save(&mut writer).map_err(|e| {
-            Error::failed("KVM does not tell the state of the interrupt controller", e)
+            Error::failed(
+                "KVM does not report the state of the interrupt controller",
+                e,
+            )
         })?;
         add("interrupts", writer.into_bytes());
         for (name, device) in self.states {
@@ -95,7 +97,7 @@ impl Whole<'_> {
         snapshot::write(path, &sections, self.memory)
     }
 
-    /// Fills the guest, which was built as it was at its start, with the one saved at `path`.
+    /// Restores the guest, which is in its initial state, from the file at `path`.
     ///
     /// # Errors
     /// [`Error::User`] if the file is damaged or of another guest or host.
@@ -131,7 +133,7 @@ impl Whole<'_> {
         self.controller
             .restore(&mut interrupts)
             .map_err(Error::User)?;
-        // Last, because the guest's time goes on from here.
+        // Last, because the guest's time runs from here.
         for (index, (fd, saved)) in self.vcpus.iter().zip(&vcpus).enumerate() {
             let part = Part::Timer { time: index == 0 };
             state::restore(fd, StateReader::new(saved), part)?;

@@ -9,8 +9,8 @@ pub struct Signals(OwnedFd);
 
 impl Signals {
     /// Blocks SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 in this thread (threads started later
-    /// inherit that) and receives them. SIGXFSZ is blocked and not received: a file that may not
-    /// grow is an error of the write.
+    /// inherit that) and receives them. SIGXFSZ is blocked and not received: a file at its size
+    /// limit is an error of the write.
     ///
     /// # Errors
     /// [`Error::Failed`] if the system call fails.
@@ -38,7 +38,7 @@ impl Signals {
                 io::Error::last_os_error(),
             ));
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

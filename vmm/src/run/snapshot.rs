@@ -6,8 +6,8 @@
 //! RAM:      u64 guest physical address, 4096 bytes       pages of zeroes are left out
 //!           u64::MAX, u64 checksum of all that            end
 //! ```
-//! Numbers are little-endian. Everything is checked before it is used, but a file that someone else
-//! wrote may make the guest do anything, as its kernel might.
+//! Numbers are little-endian. Everything is checked before it is used, but a file from an untrusted
+//! source may make the guest do anything, as its kernel might.
 
 use trapless_isa::page::PAGE_SIZE;
 
@@ -20,7 +20,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestM
 use vmm_sys_util::tempfile::TempFile;
 
 const MAGIC: &[u8; 8] = b"TRPLSAVE";
-/// Changes whenever the meaning of anything in the file changes.
+/// Incremented at each change of the format.
 pub const VERSION: u32 = 2;
 const PAGE: usize = PAGE_SIZE as usize;
 const MAX_SECTIONS: u32 = 4096;
@@ -61,7 +61,7 @@ impl Checksum {
 /// # Errors
 /// [`Error::User`]: the file cannot be written.
 pub fn write(path: &Path, sections: &Sections, memory: &GuestMemoryMmap) -> Result<()> {
-    // A name that nobody can foresee: who may write to the folder cannot put a link there.
+    // An unpredictable name, so that others who may write to the folder cannot place a link there.
     let mut part = path.as_os_str().to_owned();
     part.push(".part-");
     let written = TempFile::new_with_prefix(part)
@@ -127,7 +127,7 @@ impl Reader {
     /// Opens a saved guest and reads everything but RAM.
     ///
     /// # Errors
-    /// [`Error::User`] with what is wrong with the file.
+    /// [`Error::User`] if the file cannot be used.
     pub fn open(path: &Path) -> Result<(Self, Sections)> {
         let name = path.display().to_string();
         let file = File::open(path)
@@ -145,7 +145,7 @@ impl Reader {
     /// Reads RAM into `memory`, which holds zeroes.
     ///
     /// # Errors
-    /// [`Error::User`] with what is wrong with the file.
+    /// [`Error::User`] if the file cannot be used.
     pub fn read_ram(mut self, memory: &GuestMemoryMmap) -> Result<()> {
         read_ram(&mut self.file, memory).map_err(|why| self.error(&why))
     }
@@ -168,7 +168,7 @@ fn fill(from: &mut impl Read, bytes: &mut [u8]) -> Checked<()> {
 
 fn read_sections(from: &mut impl Read) -> Checked<Sections> {
     if exactly(from)? != *MAGIC {
-        return Err("is no saved guest".into());
+        return Err("is not a saved guest".into());
     }
     let version = u32::from_le_bytes(exactly(from)?);
     if version != VERSION {

@@ -13,11 +13,11 @@ const VM: u64 = 4_000_000;
 /// A vCPU starts less than this later than the others could, in ns.
 const VCPU: u64 = 1_000_000;
 
-/// `--stagger`: where the delays come from.
+/// `--stagger`: seed of the delays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stagger {
     seed: u64,
-    /// Tells guests of one host apart.
+    /// Distinguishes guests of one host.
     guest: u16,
 }
 

@@ -1,21 +1,21 @@
-//! What `--stats` writes.
+//! Statistics for `--stats`.
 
 use crate::irqchip::injections::Injections;
 use crate::kvm::exit::Counts;
 use serde_json::{Value, json};
 
-/// Everything `--stats` writes.
+/// All statistics.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Per vCPU.
     pub vcpus: Vec<Counts>,
     /// Names of the bus slots.
     pub slots: Vec<String>,
-    /// The guest's interrupt controller, as `--irqchip` names it.
+    /// The guest's interrupt controller, by its name in `--irqchip`.
     pub irqchip: &'static str,
     /// How the VMM interrupted the guest.
     pub injections: Injections,
-    /// How often the guest was started again.
+    /// How often the guest was restarted.
     pub reboots: u64,
 }
 

@@ -1,11 +1,11 @@
-//! The end of a run, which any thread may ask for.
+//! The end of a run, which any thread may request.
 
 use crate::run::outcome::Outcome;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use vmm_sys_util::eventfd::EventFd;
 
-/// How the run ends: as the first request says.
+/// End of a run; the first request determines the outcome.
 pub struct Stop {
     outcome: Mutex<Option<Outcome>>,
     /// True from the first [`Stop::request`] on.
@@ -14,7 +14,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// `wake` ends the event loop's wait.
+    /// `wake` wakes the event loop.
     pub fn new(wake: &Arc<EventFd>) -> Self {
         Self {
             outcome: Mutex::default(),

@@ -22,7 +22,7 @@ use vm_memory::GuestMemoryMmap;
 
 const CSR_SEED: u64 = 0x015;
 
-/// What a vCPU's loop uses.
+/// Environment of a vCPU's loop.
 pub struct Context {
     /// Number of the vCPU.
     pub index: u32,
@@ -32,11 +32,11 @@ pub struct Context {
     pub memory: GuestMemoryMmap,
     /// Console of the SBI calls.
     pub sbi: Arc<SbiConsole>,
-    /// Devices that answer in user mode.
+    /// Devices that are accessed in user mode.
     pub redirection: Option<Arc<Redirection>>,
     /// The interrupt controller.
     pub controller: Arc<dyn InterruptController>,
-    /// Set before the vCPUs are told to stop.
+    /// Set before the vCPUs are made to stop.
     pub stopping: Arc<AtomicBool>,
     /// Closed while the guest is paused.
     pub ticket: Ticket,
@@ -47,9 +47,9 @@ pub struct Context {
 }
 
 impl Context {
-    /// Runs the vCPU until the guest ends, something fails, or it is told to stop (`None`).
+    /// Runs the vCPU until the guest ends, something fails, or it is stopped (`None`).
     pub fn run(&self, vcpu: &mut VcpuFd) -> Option<Outcome> {
-        // Devices interrupt from here when the guest accesses them.
+        // Devices may interrupt from this thread when the guest accesses them.
         let _permit = self.controller.permit();
         let handler = self.redirection.as_ref().map(|r| r.attach(self.index));
         let _handler = match handler.transpose() {
@@ -94,8 +94,7 @@ impl Context {
                     continue;
                 }
                 Ok(other) => {
-                    let text =
-                        format!("KVM returned with an exit the VMM does not know: {other:?}");
+                    let text = format!("KVM returned with an unknown exit: {other:?}");
                     return Some(self.failure(vcpu, &text));
                 }
                 Err(e) if e.errno() == libc::EINTR => {
@@ -136,11 +135,11 @@ impl Context {
         self.count(Reason::Signal);
         let redirection = self.redirection.as_ref();
         if redirection.is_some_and(|r| r.in_handler(self.index)) {
-            // Whoever stops the guest looks at its registers, not at the handler's.
+            // Registers of a stopped guest must be its own, not the handler's.
             vcpu.set_kvm_immediate_exit(1);
             return false;
         }
-        // Before looking at what is wanted: a request after the look sets it again.
+        // Before checking for requests: a later request sets it again.
         vcpu.set_kvm_immediate_exit(0);
         if !self.stopping.load(Ordering::SeqCst) {
             self.ticket.pass(&self.stopping);

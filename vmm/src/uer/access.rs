@@ -1,4 +1,4 @@
-//! The guest's access, as `utinst` tells it.
+//! The guest's access, decoded from `utinst`.
 
 /// A transformed instruction (privileged specification, "Transformed Instruction or
 /// Pseudoinstruction for mtinst or htinst").
@@ -42,7 +42,7 @@ impl Instruction {
         })
     }
 
-    /// What a load of `value` leaves in the register.
+    /// Result of a load of `value`.
     pub fn extended(&self, value: u64) -> u64 {
         let unused = 64 - 8 * u32::from(self.len);
         if self.unsigned {

@@ -1,20 +1,20 @@
-//! What devices do in a handler in user mode.
+//! Interface of devices to handlers in user mode.
 
 use crate::bus::BusDevice;
 
-/// How a device answers.
+/// Result of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It has made the access.
+    /// The access was made.
     Done,
-    /// It has made the access, and [`RedirectedDevice::settle`] is to be called before the guest
-    /// goes on.
+    /// The access was made, and [`RedirectedDevice::settle`] is to be called before the guest
+    /// continues.
     Settle,
-    /// It has done nothing: the access is to be made by [`BusDevice`], in the vCPU's thread.
+    /// Nothing was done: the access is to be made by [`BusDevice`], in the vCPU's thread.
     Left,
 }
 
-/// A device that can answer in a handler.
+/// A device that can be accessed in a handler.
 pub trait RedirectedDevice: BusDevice {
     /// Loads `len` (1, 2, 4 or 8) bytes at `offset`. Called in the handler: no system calls, no
     /// allocations, no panics.
@@ -24,6 +24,6 @@ pub trait RedirectedDevice: BusDevice {
     /// [`load`](Self::load).
     fn store(&self, offset: u64, len: u8, value: u64) -> Answer;
 
-    /// Does what accesses have left to do. Called in the vCPU's thread.
+    /// Completes work left by accesses. Called in the vCPU's thread.
     fn settle(&self);
 }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trapless_devices::IrqLine;
 
-/// The wire. Changes made in a handler wait for [`settle`](Self::settle), if they need system
-/// calls. Driven under the device's lock.
+/// The wire. Changes made in a handler are deferred to [`settle`](Self::settle), if they need
+/// system calls. Driven under the device's lock.
 pub struct DeferredLine {
     inner: Box<dyn IrqLine>,
-    /// `inner` needs no system calls.
+    /// Whether `inner` needs no system calls.
     silent: bool,
-    /// A handler drives it.
+    /// Whether a handler drives it.
     in_handler: AtomicBool,
     level: AtomicBool,
-    /// `inner` has another level.
+    /// Whether `inner` has another level.
     waiting: AtomicBool,
 }
 
@@ -29,7 +29,7 @@ impl DeferredLine {
         })
     }
 
-    /// Lets `work` drive the wire in a handler.
+    /// Calls `work`, which may drive the wire, in a handler.
     pub fn in_handler<T>(&self, work: impl FnOnce() -> T) -> T {
         self.in_handler.store(!self.silent, Ordering::Relaxed);
         let result = work();
@@ -37,12 +37,12 @@ impl DeferredLine {
         result
     }
 
-    /// Whether there is something to settle.
+    /// Whether there is a deferred change.
     pub fn waiting(&self) -> bool {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Drives what has waited.
+    /// Makes the deferred change.
     pub fn settle(&self) {
         if self.waiting.swap(false, Ordering::Relaxed) {
             self.inner.set(self.level.load(Ordering::Relaxed));
@@ -56,12 +56,12 @@ pub struct DeviceEnd(pub Arc<DeferredLine>);
 impl IrqLine for DeviceEnd {
     fn set(&self, high: bool) {
         let line = &self.0;
-        // Under the device's lock nobody else changes it in between.
+        // Under the device's lock it is not changed otherwise in between.
         let changed = line.level.load(Ordering::Relaxed) != high;
         line.level.store(high, Ordering::Relaxed);
         if line.in_handler.load(Ordering::Relaxed) {
             if changed {
-                // Twice is back where `inner` is.
+                // A second change returns to the level of `inner`.
                 line.waiting.fetch_xor(true, Ordering::Relaxed);
             }
         } else if changed || !line.silent {

@@ -1,4 +1,5 @@
-//! User-level exception redirection (Xuer): devices answer in user mode, without an exit.
+//! User-level exception redirection (Xuer): accesses to devices are handled in user mode, without
+//! an exit.
 //!
 //! ```text
 //! guest: load or store to a device's page
@@ -10,8 +11,7 @@
 //! ```
 //!
 //! The handler runs in the thread of the vCPU while that is in `KVM_RUN`, and has no system calls:
-//! what it uses takes no lock that another thread may hold for long, allocates nothing, and does
-//! not panic.
+//! its code must not take a lock that another thread may hold for long, allocate, or panic.
 
 pub mod access;
 pub mod device;

@@ -1,4 +1,4 @@
-//! The handlers of a guest's vCPUs: KVM's device, and what the stub calls.
+//! The handlers of a guest's vCPUs: KVM's device, and the function that the stub calls.
 
 use trapless_isa::page::{PAGE_MASK, PAGE_SIZE};
 
@@ -23,27 +23,27 @@ const IN_HANDLER: u64 = 3;
 /// Bytes of a handler's stack.
 const STACK: usize = 64 << 10;
 
-/// A page of the guest and the device that answers for its first `len` bytes.
+/// A page of the guest and the device of its first `len` bytes.
 struct Window {
     base: u64,
     len: u64,
     device: Arc<dyn RedirectedDevice>,
 }
 
-/// What handlers know.
+/// Context of handlers.
 pub struct Context {
     windows: Vec<Window>,
 }
 
-/// The devices of a guest that answer in user mode.
+/// The devices of a guest that are accessed in user mode.
 pub struct Redirection {
     context: Arc<Context>,
     kvm: KvmDevice,
 }
 
-/// What a vCPU's handler uses; to be held as long as the vCPU may run.
+/// Resources of a vCPU's handler; to be held as long as the vCPU may run.
 pub struct Handler {
-    /// Memory that the handler changes behind the compiler's back.
+    /// Raw pointers: the handler changes this memory without the compiler's knowledge.
     frame: *mut Frame,
     stack: *mut [u128],
     _context: Arc<Context>,
@@ -60,10 +60,10 @@ impl Drop for Handler {
 }
 
 impl Redirection {
-    /// Asks KVM to redirect accesses to `devices` (name, base, length).
+    /// Makes KVM redirect accesses to `devices` (name, base, length).
     ///
     /// # Errors
-    /// [`Error::Failed`] if KVM or the harts cannot do that.
+    /// [`Error::Failed`] if KVM or the harts do not support that.
     pub fn new(vm: &VmFd, devices: Vec<(u64, u64, Arc<dyn RedirectedDevice>)>) -> Result<Self> {
         let kvm = KvmDevice::create(vm, DEVICE_UER).map_err(|e| {
             Error::failed(
@@ -120,7 +120,7 @@ impl Redirection {
         state.is_ok_and(|state| state == 1)
     }
 
-    /// Does what handlers have left to do.
+    /// Completes work left by handlers.
     pub fn settle(&self) {
         for window in &self.context.windows {
             window.device.settle();
@@ -131,7 +131,7 @@ impl Redirection {
 /// Registers that functions preserve: x8, x9 and x18 to x27.
 const PRESERVED: u32 = 0x0FFC_0300;
 
-/// What the handler does with an access to guest physical address `address`.
+/// The handler of an access to guest physical address `address`.
 pub(super) extern "C" fn handle(frame: &mut Frame, address: u64, instruction: u64) -> Ending {
     // SAFETY: the context lives as long as the handler that this frame belongs to.
     let context = unsafe { &*frame.context };

@@ -1,12 +1,12 @@
-//! Where a handler begins and ends.
+//! Entry and exit of a handler.
 
 use crate::uer::setup::handle;
 use std::arch::global_asm;
 use std::mem::offset_of;
 use trapless_isa::haiov::csr;
 
-/// Registers of the guest while its handler runs, and what the handler runs with. `uscratch` holds
-/// its address.
+/// Registers of the guest while its handler runs, and state of the handler. `uscratch` holds its
+/// address.
 #[repr(C)]
 pub struct Frame {
     /// The guest's registers; those that a load changes are written here.
@@ -17,13 +17,13 @@ pub struct Frame {
     pub tp: u64,
     /// Global pointer of this program.
     pub gp: u64,
-    /// What [`handle`] knows.
+    /// Argument of [`handle`].
     pub context: *const super::setup::Context,
 }
 
-// `utval` and `utinst` are passed in registers; `handle` says in an `Ending` how to go on.
+// `utval` and `utinst` are passed in registers; `handle` returns an `Ending`.
 global_asm!(
-    // Registers that `handle` may change, but for t0, which holds the frame
+    // Registers that `handle` may change, except t0, which holds the frame
     ".macro trapless_uer_caller op",
     ".irp n, 1, 2, 3, 4, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17, 28, 29, 30, 31",
     "\\op x\\n, 8 * \\n(t0)",
@@ -80,7 +80,7 @@ global_asm!(
 pub enum Ending {
     /// ECALL leaves the rest to KVM, with the guest's registers.
     Host = -1,
-    /// The guest goes on, by URET.
+    /// The guest continues, by URET.
     Guest = 0,
     /// The same; a register has changed that functions preserve.
     Changed = 1,
@@ -104,7 +104,7 @@ pub fn pointers() -> (u64, u64) {
     (tp, gp)
 }
 
-/// The handler has answered an instruction of `size` bytes: the guest goes on behind it.
+/// The handler has executed an instruction of `size` bytes: the guest continues after it.
 pub fn step_over(size: u64) {
     // SAFETY: changes `uepc` only, which exists while a handler runs.
     unsafe {
@@ -113,7 +113,7 @@ pub fn step_over(size: u64) {
     }
 }
 
-/// Nothing is left to KVM but to return.
+/// KVM only has to return.
 pub fn answered() {
     // SAFETY: changes `ucause` only, which exists while a handler runs.
     unsafe { std::arch::asm!("csrw {}, zero", const csr::UCAUSE, options(nostack)) };

@@ -191,11 +191,11 @@ impl Tcp {
     /// Moves bytes in both directions.
     pub fn pump(&mut self, sockets: &mut SocketSet<'static>) {
         self.flows.retain_mut(|flow| {
-            let goes_on = flow.pump(sockets.get_mut(flow.socket));
-            if !goes_on {
+            let continues = flow.pump(sockets.get_mut(flow.socket));
+            if !continues {
                 sockets.remove(flow.socket);
             }
-            goes_on
+            continues
         });
     }
 }

@@ -237,7 +237,7 @@ fn dates(printed: &str) -> Vec<u64> {
 /// Promise: without a network the clock shows the same date each time, or that which the user says,
 /// and continues when the guest reboots.
 #[test]
-fn the_clock_shows_the_date_that_is_asked_for_and_goes_on_after_a_reboot() {
+fn the_clock_shows_the_date_that_is_asked_for_and_continues_after_a_reboot() {
     let folder = scratch("date");
     let show = "echo date $(cat /sys/class/rtc/rtc0/since_epoch)";
     let usual = dates(&succeed(&folder, &[], &[show]));
@@ -295,7 +295,7 @@ fn another_run_is_not_taken_for_the_recorded_one() {
 /// Promise: a replay in which the guest does not end when the recorded one did says so, instead of
 /// going on for ever.
 #[test]
-fn a_replay_that_goes_on_is_not_the_recorded_run() {
+fn a_replay_that_continues_is_not_the_recorded_run() {
     let folder = scratch("on");
     let disk = fs::File::create(folder.join("a.img")).expect("it can be made");
     disk.set_len(64 << 20).expect("it can grow");
@@ -443,7 +443,7 @@ fn a_session_that_fails_leaves_its_ledger() {
 /// Promise: a session continues from a checkpoint with what its guest had in memory and on its
 /// disk; on another disk, or with a folder of the host, that is refused.
 #[test]
-fn a_session_goes_on_from_its_checkpoint() {
+fn a_session_continues_from_its_checkpoint() {
     let folder = scratch("session");
     fs::write(folder.join("a.img"), vec![0; 1 << 20]).expect("it can be written");
     let script = "expect switches the host off\n\

@@ -22,7 +22,7 @@ const TRANSMIT: usize = 1;
 const QUEUE_SIZE: u16 = 64;
 /// Input held while the guest has no buffers for it, in bytes.
 const INPUT_LIMIT: usize = 4096;
-/// Most bytes taken from one buffer of the guest; a longer one is cut.
+/// Maximum number of bytes of one buffer of the guest; a longer one is truncated.
 const MAX_OUTPUT: u64 = 1 << 20;
 const CHUNK: usize = 4096;
 

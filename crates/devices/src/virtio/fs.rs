@@ -1,5 +1,5 @@
-//! File system device (virtio 1.2, section 5.11): FUSE requests to a server of a shared folder, one
-//! after the other.
+//! File system device (virtio 1.2, section 5.11): FUSE requests to a server of a shared folder, in
+//! sequence.
 
 use virtio_bindings::virtio_ids::VIRTIO_ID_FS;
 
@@ -7,9 +7,9 @@ use super::queue::{Chain, DriverFault, QueueIo};
 use super::{VirtioDevice, read_space};
 use crate::state::{StateError, StateReader, StateWriter};
 
-/// Longest request and longest answer in bytes: 1 MiB of data, names and headers.
+/// Maximum length of a request and of a reply in bytes: 1 MiB of data, names and headers.
 pub const MAX_MESSAGE: usize = (1 << 20) + (16 << 10);
-/// Longest tag in bytes: the name by which a guest mounts the folder.
+/// Maximum length of a tag in bytes: the name by which a guest mounts the folder.
 pub const MAX_TAG: usize = 36;
 
 /// Urgent requests, and all others.
@@ -17,27 +17,27 @@ const QUEUES: [u16; 2] = [64, 256];
 /// Offset of the number of queues for requests in the configuration.
 const REQUEST_QUEUES: usize = MAX_TAG;
 
-/// Answers the requests of a guest. Everything that a guest learns from a shared folder comes
-/// through here: who records it records the folder.
+/// Handles the requests of a guest. All data of a shared folder passes here, so recording the
+/// replies suffices to replay a run.
 pub trait FileServer: Send {
-    /// Handles a FUSE message, which may be anything, and puts the answer with its header into
+    /// Handles a FUSE message, which is not trusted, and writes the reply with its header to
     /// `answer`, which is empty: at most `room` bytes. It stays empty if the guest expects none.
     fn answer(&mut self, request: &[u8], room: usize, answer: &mut Vec<u8>);
 
     /// The guest has reset the device: closes its files.
     fn reset(&mut self);
 
-    /// Why a machine with this server cannot be saved, as a sentence; `None`: it can.
+    /// Why a machine with this server cannot be saved; `None`: it can.
     fn obstacle(&self) -> Option<&'static str> {
         Some("it shares a folder (--share), whose files it may change; leave that out")
     }
 
-    /// Appends what decides the next answers.
+    /// Appends the state that determines further replies.
     fn save(&self, to: &mut StateWriter) {
         let _ = to;
     }
 
-    /// Takes over what [`save`](Self::save) wrote.
+    /// Restores the state written by [`save`](Self::save).
     ///
     /// # Errors
     /// [`StateError`] if it is not from such a server.
@@ -56,7 +56,7 @@ pub struct Fs {
 }
 
 impl Fs {
-    /// A device that guests mount by `tag` (cut at [`MAX_TAG`] bytes), served by `server`.
+    /// A device that guests mount by `tag` (truncated to [`MAX_TAG`] bytes), served by `server`.
     pub fn new(server: Box<dyn FileServer>, tag: &str) -> Self {
         let mut config = [0; MAX_TAG + 4];
         for (to, from) in config[..MAX_TAG].iter_mut().zip(tag.bytes()) {

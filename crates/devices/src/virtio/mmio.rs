@@ -26,8 +26,8 @@ pub struct VirtioMmio<D> {
 }
 
 impl<D: VirtioDevice> VirtioMmio<D> {
-    /// Puts `device` behind registers. It reaches only `ram`; guest errors go to `events`
-    /// (`Box::new(())`: nowhere).
+    /// Puts `device` behind registers. It accesses only `ram`; guest errors go to `events`
+    /// (`Box::new(())`: ignored).
     ///
     /// # Panics
     /// As [`Common::new`].
@@ -44,8 +44,8 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
     }
 
-    /// Keeps some registers in `shadow` from now on, where the driver's accesses find them. What
-    /// the driver acknowledges there does not lower the interrupt, which must be edge-triggered.
+    /// Keeps some registers in `shadow` from now on, which serves the driver's accesses. An
+    /// acknowledgement there does not lower the interrupt, which must be edge-triggered.
     pub fn share(&mut self, shadow: Arc<dyn Shadow>) {
         let registers = SHADOWED.map(|register| (register, self.read_register(register)));
         self.interrupt = InterruptStatus::Shared(shadow);
@@ -54,13 +54,13 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         }
     }
 
-    /// Somebody else interrupts the driver, and cannot write to the shadow that was given to
-    /// [`share`](Self::share): acknowledgements must clear nothing there.
+    /// The driver is interrupted by another process or the kernel, which cannot write to the shadow
+    /// that was given to [`share`](Self::share): acknowledgements must clear nothing in it.
     pub fn interrupted_elsewhere(&mut self) {
         self.interrupt.fix();
     }
 
-    /// What the driver can see of the state has changed.
+    /// Updates the shadow after a change of state that is visible to the driver.
     fn publish(&self) {
         self.interrupt
             .publish(VIRTIO_MMIO_STATUS, self.common.status());
@@ -73,33 +73,33 @@ impl<D: VirtioDevice> VirtioMmio<D> {
         self.common.device()
     }
 
-    /// The device, to hand it input. Call [`MmioDevice::poll`] afterwards.
+    /// The device, to pass input to it. Call [`MmioDevice::poll`] afterwards.
     pub fn device_mut(&mut self) -> &mut D {
         self.common.device_mut()
     }
 
-    /// Tells the driver that the configuration space changed (section 2.5).
+    /// Notifies the driver of a change of the configuration space (section 2.5).
     pub fn config_changed(&mut self) {
         let signal = self.common.config_changed();
         self.publish();
         self.tell(signal);
     }
 
-    /// What a write of `queue` to QueueNotify does; for a VMM that receives notifications by
-    /// ioeventfd.
+    /// Handles a notification of `queue`, as a write to QueueNotify; for a VMM that receives
+    /// notifications by ioeventfd.
     pub fn notify(&mut self, queue: u32) {
         let signal = self.common.notify(queue);
         self.tell(signal);
     }
 
-    /// Somebody else has used buffers of the device: interrupts the driver.
+    /// Interrupts the driver after buffers were used outside this process.
     pub fn used_elsewhere(&mut self) {
         if self.common.running() {
             self.raise(VIRTIO_MMIO_INT_VRING);
         }
     }
 
-    /// Whoever served the queues is gone: nothing but a reset helps.
+    /// The process that served the queues has ended: the device needs a reset.
     pub fn abandoned(&mut self) {
         if self.common.running() {
             let signal = self.common.need_reset();

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   VirtioMmio<D>      registers and interrupt                              (mmio.rs)
-//!       |              registers answered without the device                (shadow.rs)
+//!       |              registers served without the device                  (shadow.rs)
 //!   Common<D>          status handshake, features, set-up of queues         (common.rs)
 //!       |  QueueIo     descriptor chains, checked against RAM              (queue.rs)
 //!       v
@@ -29,12 +29,10 @@ pub use mmio::{EmptySlot, VirtioMmio};
 pub use queue::{Chain, DriverFault, QueueIo};
 pub use shadow::Shadow;
 
-/// The part of a virtio device that the transport does not know: its requests and its
-/// configuration.
+/// The part of a virtio device besides the transport: its requests and its configuration.
 ///
-/// A device is only called with queues between DRIVER_OK and the next reset. It does not see
-/// addresses or rings;
-/// [`QueueIo`] hands it chains that were checked against RAM.
+/// A device is only called with queues between DRIVER_OK and the next reset. It has no access to
+/// addresses or rings; [`QueueIo`] gives it chains that were checked against RAM.
 pub trait VirtioDevice: Send {
     /// Device type (virtio 1.2, section 5).
     fn device_id(&self) -> u32;
@@ -53,7 +51,7 @@ pub trait VirtioDevice: Send {
         let _ = (offset, data);
     }
 
-    /// Writes configuration space at `offset`; what is read-only is ignored.
+    /// Writes configuration space at `offset`; read-only fields are ignored.
     fn write_config(&mut self, offset: u64, data: &[u8]) {
         let _ = (offset, data);
     }
@@ -64,7 +62,7 @@ pub trait VirtioDevice: Send {
     }
 
     /// Follows [`activate`](Self::activate) with the queues as the driver has set them up, for a
-    /// device that lets somebody else serve them.
+    /// device whose queues are served outside this process.
     ///
     /// # Errors
     /// [`DriverFault`] if that is not possible: the device needs a reset then.
@@ -76,28 +74,27 @@ pub trait VirtioDevice: Send {
     /// The driver made buffers available in `queue`, an index into [`Self::queue_sizes`].
     fn notify(&mut self, queue: usize, io: &mut QueueIo<'_>) -> Result<(), DriverFault>;
 
-    /// The back-end may have input; called with no change at all as well.
+    /// The back-end may have input; also called without a change.
     fn poll(&mut self, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
         let _ = io;
         Ok(())
     }
 
-    /// The driver reset the device: forget what belongs to requests and negotiation, keep the
-    /// back-end.
+    /// The driver reset the device: clear state of requests and negotiation, keep the back-end.
     fn reset(&mut self) {}
 
-    /// Why a machine with this device cannot be saved, as a sentence; `None`: it can.
+    /// Why a machine with this device cannot be saved; `None`: it can.
     fn obstacle(&self) -> Option<&'static str> {
         None
     }
 
-    /// Appends what a restored device needs besides its queues and the accepted features, which
+    /// Appends the state besides the queues and the accepted features, which
     /// [`VirtioDevice::activate`] gets again.
     fn save(&self, to: &mut StateWriter) {
         let _ = to;
     }
 
-    /// Takes over what [`VirtioDevice::save`] wrote.
+    /// Restores the state written by [`VirtioDevice::save`].
     ///
     /// # Errors
     /// [`StateError`] if it is not from such a device.

@@ -1,4 +1,4 @@
-//! Split virtqueues as a device sees them: chains of buffers, checked before use.
+//! Split virtqueues for devices: chains of buffers, checked before use.
 //!
 //! `virtio_queue::Queue` keeps the ring indices. Its descriptor iterator ends quietly at a broken
 //! descriptor, which a device cannot tell from the end of a chain; [`QueueIo::pop`] therefore
@@ -10,13 +10,14 @@ use vm_memory::{Bytes, GuestAddress, GuestMemory, Permissions};
 
 use crate::{DeviceEvents, DeviceMemory};
 
-/// Longest chain accepted, in descriptors. Drivers may not exceed the queue size (section
+/// Maximum length of a chain, in descriptors. Drivers may not exceed the queue size (section
 /// 2.7.5.3.1) and ours are smaller than this; the slack is for drivers that use longer indirect
 /// tables, which QEMU accepts up to this length.
 pub const MAX_DESCRIPTORS: usize = 1024;
 
-/// Most chains handed out in one call of a device, so that a guest that adds buffers from another
-/// hart while they are consumed cannot hold the call forever. The transport then asks to be polled.
+/// Maximum number of chains returned in one call of a device, so that a guest that adds buffers
+/// from another hart while they are consumed cannot extend the call forever. The transport then
+/// requests a poll.
 const CHAINS_PER_CALL: u32 = 1024;
 
 /// The driver broke the protocol so that the queue's state can no longer be trusted: the device
@@ -62,7 +63,7 @@ impl Chain {
         })
     }
 
-    /// Passes over up to `count` writable bytes, which keep what they hold.
+    /// Skips up to `count` writable bytes, which are unchanged.
     pub fn skip_writable(&mut self, count: u64) {
         self.writable.skip(count);
     }
@@ -187,7 +188,7 @@ impl<'a> QueueIo<'a> {
                 self.budget -= 1;
                 return collect(self.memory, chain, queue, ring.size()).map(Some);
             }
-            // Ask for a notification, then look again: a buffer may have been added in between
+            // Enable notifications, then check again: a buffer may have been added in between
             // (section 2.7.10).
             let more = ring
                 .enable_notification(self.memory)
@@ -199,14 +200,14 @@ impl<'a> QueueIo<'a> {
         }
     }
 
-    /// Gives back the chain popped last, unused: the next [`Self::pop`] returns it again.
+    /// Returns the last popped chain unused: the next [`Self::pop`] returns it again.
     pub fn unpop(&mut self, chain: Chain) {
         if let Some(ring) = self.queues.get_mut(chain.queue) {
             ring.go_to_previous_position();
         }
     }
 
-    /// Returns a chain to the driver; the used length is what was written to it.
+    /// Returns a chain to the driver; the used length is the number of bytes written to it.
     pub fn complete(&mut self, chain: Chain) -> Result<(), DriverFault> {
         let fault = DriverFault("used ring outside RAM");
         let ring = self.queues.get_mut(chain.queue).ok_or(fault)?;
@@ -215,18 +216,18 @@ impl<'a> QueueIo<'a> {
             .map_err(|_| fault)
     }
 
-    /// Asks for a poll soon: the device left input with its back-end to bound this call.
+    /// Requests a poll soon: the device left input in its back-end to bound this call.
     pub fn poll_again(&mut self) {
         self.backlog = true;
     }
 
-    /// Reports a mistake of the driver that the device can live with.
+    /// Reports an error of the driver after which the device can continue.
     pub fn guest_error(&mut self, what: &'static str) {
         self.events.guest_error(self.device, what);
     }
 
-    /// Queues of which the driver wants an interrupt for what was completed, one bit for each;
-    /// asked once, at the end of a call.
+    /// The queues for whose completed chains the driver wants an interrupt, one bit each; called
+    /// once, at the end of a call.
     pub(super) fn wanted_interrupts(&mut self) -> Result<u64, DriverFault> {
         let mut wanted = 0;
         for (index, ring) in self.queues.iter_mut().enumerate() {
@@ -240,7 +241,7 @@ impl<'a> QueueIo<'a> {
         Ok(wanted)
     }
 
-    /// Whether the call was cut short.
+    /// Whether the call was interrupted by its limit.
     pub(super) fn backlog(&self) -> bool {
         self.backlog
     }

@@ -12,21 +12,21 @@ use super::queue::{DriverFault, QueueIo};
 use crate::state::{StateError, StateReader, StateWriter};
 
 const QUEUE_SIZE: u16 = 8;
-/// Most bytes given for one request: the driver asks again for more (section 5.4.6.2 wants at least
-/// one).
+/// Maximum number of bytes for one request: the driver repeats the request for more (section
+/// 5.4.6.2 requires at least one).
 const MAX_BYTES: u64 = 4096;
 
-/// Where random bytes come from.
+/// A source of random bytes.
 pub trait Entropy: Send {
     /// Fills `data`. On an error the guest gets fewer bytes.
     fn fill(&mut self, data: &mut [u8]) -> io::Result<()>;
 
-    /// How much of a sequence that repeats has been given; 0 if it does not.
+    /// Position in a reproducible sequence; 0 for other sources.
     fn position(&self) -> u64 {
         0
     }
 
-    /// Goes to a [`position`](Self::position) of the same sequence.
+    /// Sets the [`position`](Self::position) in the same sequence.
     fn seek(&mut self, position: u64) {
         let _ = position;
     }
@@ -49,8 +49,8 @@ impl Entropy for HostEntropy {
     }
 }
 
-/// A sequence that depends on its seed alone: for the machine, whose runs repeat. It is
-/// predictable: keys that a guest makes from it protect nothing.
+/// A sequence that depends only on its seed: for the machine, whose runs are reproducible. It is
+/// predictable: keys that a guest makes from it are not secret.
 #[derive(Debug, Clone)]
 pub struct SeededEntropy {
     seed: u64,

@@ -1,18 +1,18 @@
-//! Registers of the transport that the driver reads, and clears bits in, without the device hearing
-//! of it.
+//! Registers of the transport that the driver reads, and clears bits in, without a call of the
+//! device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use virtio_bindings::virtio_mmio::*;
 
-/// Memory from which a guest's loads are answered, and in which its acknowledgements clear bits.
+/// Memory that serves a guest's loads, and in which its acknowledgements clear bits.
 pub trait Shadow: Send + Sync {
     /// The register at `offset`, one of [`SHADOWED`].
     fn register(&self, offset: u32) -> &AtomicU32;
 }
 
-/// Registers that the shadow answers. The others depend on a selector, or change as they are read.
+/// Registers in the shadow. The others depend on a selector, or change when they are read.
 pub const SHADOWED: [u32; 7] = [
     VIRTIO_MMIO_MAGIC_VALUE,
     VIRTIO_MMIO_VERSION,
@@ -23,8 +23,8 @@ pub const SHADOWED: [u32; 7] = [
     VIRTIO_MMIO_CONFIG_GENERATION,
 ];
 
-/// What a driver always finds in `InterruptStatus` if somebody else interrupts it, who cannot write
-/// there: used buffers. It looks at its queues then.
+/// Constant value of `InterruptStatus` if interrupts come from outside this process, which cannot
+/// write there: used buffers. The driver then checks its queues.
 pub const ALWAYS: u32 = VIRTIO_MMIO_INT_VRING;
 
 /// Stores to the first of these registers clear bits of the second.
@@ -49,7 +49,7 @@ impl InterruptStatus {
         }
     }
 
-    /// Sets bits. What the driver finds behind the interrupt has been written before.
+    /// Sets bits, after data for the driver has been written.
     pub fn set(&mut self, bits: u32) {
         match self {
             Self::Own(value) => *value |= bits,
@@ -70,7 +70,7 @@ impl InterruptStatus {
         }
     }
 
-    /// Has the driver always find [`ALWAYS`], if there is a shadow.
+    /// Makes the status always [`ALWAYS`], if there is a shadow.
     pub fn fix(&mut self) {
         if let Self::Shared(shadow) = self {
             status_of(&**shadow).store(ALWAYS, Ordering::SeqCst);

@@ -268,7 +268,7 @@ impl<D: VirtioDevice> Driver<D> {
         causes
     }
 
-    /// Saves the device and goes on with `device`, restored, on a wire that is low at first.
+    /// Saves the device and continues with `device`, restored, on a wire that is low at first.
     pub fn replace(&mut self, device: D) -> Result<(), StateError> {
         let mut writer = StateWriter::default();
         self.device.save(&mut writer);

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hart_that_missed_too_many_changes_is_told_so() {
+    fn hart_that_missed_too_many_changes_is_flagged() {
         let mut changes = Changes::default();
         for page in 0..KEPT {
             changes.note(PageIndex::new(page), vec![2]);

@@ -24,7 +24,7 @@ impl Clint {
 }
 
 impl Sswi {
-    /// Edges on their way to SSIP.
+    /// Edges that have not set SSIP yet.
     pub(crate) fn inspect(&self, rows: &mut Vec<Row>) {
         for hart in 0..self.harts {
             let sent = bit(self.edges, hart);

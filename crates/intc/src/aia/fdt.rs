@@ -1,4 +1,4 @@
-//! Device tree nodes, as QEMU's `virt` machine has them.
+//! Device tree nodes, as for QEMU's `virt` machine.
 
 use trapless_isa::cause::interrupt::{MEI, SEI};
 use vm_fdt::{Error, FdtWriter};
@@ -14,7 +14,7 @@ use crate::mmio::Window;
 /// Second interrupt cell of an APLIC's source: level-triggered, active high.
 pub(super) const LEVEL_HIGH: u32 = 4;
 
-// Phandles. The supervisor-level domain is what devices name.
+// Phandles. Devices refer to the supervisor-level domain.
 const APLIC_S: u32 = EXTERNAL_PHANDLE;
 const APLIC_M: u32 = EXTERNAL_PHANDLE + 1;
 pub(super) const IMSIC_S: u32 = EXTERNAL_PHANDLE + 2;
@@ -91,7 +91,7 @@ impl Files {
     }
 }
 
-/// Where the interrupts of a domain go.
+/// Target of a domain's interrupts.
 enum Target {
     /// As messages to the interrupt files with this phandle.
     Imsic(u32),
@@ -104,7 +104,7 @@ struct Domain {
     window: Window,
     phandle: u32,
     target: Target,
-    /// Phandle of the domain that it delegates to.
+    /// Phandle of its child domain.
     child: Option<u32>,
 }
 
@@ -120,7 +120,7 @@ impl Domain {
         fdt.property_u32("riscv,num-sources", SOURCES)?;
         if let Some(child) = self.child {
             fdt.property_u32("riscv,children", child)?;
-            // The first is the binding's name, the second the one older firmware reads.
+            // The first is the binding's name, the second is read by older firmware.
             for name in ["riscv,delegation", "riscv,delegate"] {
                 fdt.property_array_u32(name, &[child, 1, SOURCES])?;
             }

@@ -1,4 +1,4 @@
-//! One interrupt file of an IMSIC: what it holds, what its registers do, and whether it signals.
+//! One interrupt file of an IMSIC: its state, its registers, and its output.
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::port::{CsrOp, FileRegister, NoFile};
@@ -47,7 +47,7 @@ impl InterruptFile {
     }
 
     /// The pending, enabled identity of highest priority (the lowest number) that the threshold
-    /// lets through; 0 if there is none.
+    /// permits; 0 if there is none.
     #[must_use]
     pub fn top(&self) -> u16 {
         let words = self.pending.iter().zip(&self.enabled).enumerate();
@@ -94,7 +94,7 @@ impl InterruptFile {
     ///
     /// # Errors
     /// [`NoFile`] for the odd-numbered `eip` and `eie`, which RV64 does not have, and for numbers
-    /// that are no file's.
+    /// of no register of a file.
     pub fn access(&mut self, register: FileRegister, op: CsrOp) -> Result<u64, NoFile> {
         let FileRegister::Indirect(select) = register else {
             let top = self.top();

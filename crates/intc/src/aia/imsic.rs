@@ -1,5 +1,5 @@
-//! The IMSICs of all harts: their files, the pages that messages are written to, and the interrupt
-//! inputs they drive.
+//! The IMSICs of all harts: their files, the pages for messages, and the interrupt inputs they
+//! drive.
 //!
 //! ```text
 //!  0x2400_0000  M M M ...                        one page for each hart
@@ -18,15 +18,15 @@ use crate::mmio::{NoRegister, Window, check_access};
 pub const MACHINE_BASE: u64 = 0x2400_0000;
 /// Pages of the supervisor-level and guest files.
 pub const SUPERVISOR_BASE: u64 = 0x2800_0000;
-/// Length of the page of a file.
+/// Length of the page of a file (AIA specification, section "Memory region for an interrupt file").
 pub const PAGE: u64 = 0x1000;
-/// Most guest files of a hart.
+/// Maximum number of guest files of a hart.
 pub const MAX_GUESTS: u8 = 63;
 
 /// `seteipnum_be` in a page; `seteipnum_le` is at 0.
 const SETEIPNUM_BE: u64 = 4;
 
-/// The files of one hart and what they signal.
+/// The files of one hart and their outputs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Hart {
     machine: InterruptFile,
@@ -44,7 +44,7 @@ pub struct Imsics {
     harts: Vec<Hart>,
 }
 
-/// Where a message arrives.
+/// Destination of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Destination {
     /// Hart.
@@ -130,7 +130,7 @@ impl Imsics {
         Some((destination, at % PAGE))
     }
 
-    /// What a store into a page means: destination and identity. `None` if nothing happens.
+    /// Decodes a store to a page: destination and identity. `None` if it has no effect.
     ///
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
@@ -150,7 +150,7 @@ impl Imsics {
         Ok(destination.map(|destination| (destination, identity)))
     }
 
-    /// Loads from a page: all zero.
+    /// Loads from a page, which reads as zero.
     ///
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
@@ -206,7 +206,7 @@ impl Imsics {
         }
     }
 
-    /// Derives the level that a changed file drives.
+    /// Updates the level that a changed file drives.
     fn update(&mut self, hart: usize, file: FileId) {
         let Some(hart) = self.harts.get_mut(hart) else {
             return;

@@ -16,7 +16,7 @@
 //! | `fdt` | device tree nodes |
 //! | `inspect` | state as rows; also below `imsic` and `aplic` |
 //!
-//! The CSRs of Smaia and Ssaia are in the hart; it comes here for the registers of its files.
+//! The CSRs of Smaia and Ssaia are in the hart, which accesses the registers of its files here.
 
 pub mod aplic;
 mod fdt;
@@ -57,7 +57,7 @@ const CSRS: &[u16] = &[
     csr::MIREG,
     csr::MTOPI,
 ];
-/// How many of [`CSRS`] there are only with IMSICs.
+/// Number of [`CSRS`] that exist only with IMSICs.
 const IMSIC_CSRS: usize = 3;
 
 /// Configuration of [`Aia`].
@@ -93,7 +93,7 @@ enum Place {
 }
 
 impl Place {
-    /// The machine asks for addresses inside the windows only: what is left are IMSICs.
+    /// The machine accesses only addresses inside the windows: the remaining ones are IMSICs.
     fn of(addr: u64) -> Self {
         let machine = APLIC_MACHINE.offset(addr);
         let supervisor = || APLIC_SUPERVISOR.offset(addr);
@@ -127,7 +127,7 @@ impl Aia {
         Self { config, state }
     }
 
-    /// Delivers a message; tells whether it was pending already.
+    /// Delivers a message and records whether it was pending already.
     fn post(&mut self, to: Destination, identity: u32, effects: &mut Effects) -> bool {
         let Some(imsics) = &mut self.state.imsics else {
             return false;
@@ -136,7 +136,7 @@ impl Aia {
         imsics.post(to, identity)
     }
 
-    /// Writes a message of the APLIC. Outside the IMSICs' pages nothing takes it.
+    /// Writes a message of the APLIC. Outside the IMSICs' pages it has no effect.
     fn send(&mut self, (addr, message): Addressed, effects: &mut Effects) {
         let Some(imsics) = &self.state.imsics else {
             return;
@@ -172,7 +172,7 @@ impl Aia {
         Ok(())
     }
 
-    /// Runs `access` on the APLIC; in direct mode all harts may be concerned.
+    /// Runs `access` on the APLIC; in direct mode all harts may be affected.
     fn with_aplic<T>(&mut self, effects: &mut Effects, access: impl FnOnce(&mut Aplic) -> T) -> T {
         if self.state.imsics.is_none() {
             effects.changed |= all_harts(self.config.harts);

@@ -9,8 +9,7 @@ fn set(words: &[u32]) -> impl Iterator<Item = usize> {
 }
 
 impl Plic {
-    /// State of its sources, and of its contexts: `context` tells a context's hart and a name for
-    /// it.
+    /// State of its sources, and of its contexts: `context` returns a context's hart and name.
     pub(crate) fn inspect(
         &self,
         context: impl Fn(usize) -> (usize, &'static str),

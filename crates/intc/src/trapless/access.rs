@@ -1,9 +1,9 @@
-//! Who may access which CSR: the `modes` of `spec/registers.toml`, and ACC-1, ACC-2.
+//! Access rights of CSRs: the `modes` of `spec/registers.toml`, and ACC-1, ACC-2.
 
 use trapless_isa::Mode;
 use trapless_isa::xtrapless::csr;
 
-/// What an access from one mode does.
+/// Effect of an access from one mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
     /// Illegal-instruction exception.
@@ -43,7 +43,7 @@ pub(super) fn of_the_host(h: bool) -> Vec<u16> {
     CSRS[..if h { CSRS.len() } else { 1 }].to_vec()
 }
 
-/// Rights of an address in M, HS, U, VS, VU; `None` if it is no CSR of the extension.
+/// Rights of an address in M, HS, U, VS, VU; `None` if it is not a CSR of the extension.
 fn rights(addr: u16) -> Option<[Access; 5]> {
     Some(match addr {
         csr::UGENVSEI => [Grant, Grant, Grant, Virtual, Virtual],
@@ -62,8 +62,8 @@ fn rights(addr: u16) -> Option<[Access; 5]> {
     })
 }
 
-/// What an access to `addr` from `mode` does; `None` if that is no CSR of the extension. `h`: the
-/// hart has the H extension; without it `sgenipi` is all there is.
+/// Effect of an access to `addr` from `mode`; `None` if that is not a CSR of the extension. `h`:
+/// the hart has the H extension; without it there is only `sgenipi`.
 pub(super) fn access(addr: u16, mode: Mode, h: bool) -> Option<Access> {
     let rights = rights(addr)?;
     if !h && addr != csr::SGENIPI {

@@ -1,4 +1,4 @@
-//! Attach and detach: which vhart runs on which hart, and the lookup over all of them.
+//! Attach and detach of vharts, and the lookup of a vhart's hart.
 
 use trapless_isa::port::StepKind;
 use trapless_isa::xtrapless::{hifmap, htlcfg, state};
@@ -32,7 +32,7 @@ impl Operation<'_> {
 
     /// SLOT-3 to SLOT-5.
     fn attach(&mut self, domain: &Domain, vhart: u16, file: File) {
-        // The order of steps 1 to 3 is what harts that run at the same time rely on (ORD-6).
+        // Harts that run concurrently rely on the order of steps 1 to 3 (ORD-6).
         let known = self.state.harts[self.by.hart].slot.is_some();
         self.state.harts[self.by.hart].slot = Some(Slot {
             domain: domain.id,
@@ -40,11 +40,11 @@ impl Operation<'_> {
             lines: 0,
         });
         let loaded = file.update(self.words, |ctl| {
-            // ON stays: it says that a notification is on its way (NTF-9).
+            // ON stays set: a notification is outstanding (NTF-9).
             ctl.with_state(state::LOADED).with_hart(self.by.hart)
         });
         if loaded.is_none() {
-            // The entry points where the hart must not write: there is no such vhart.
+            // The entry points to memory that the hart must not write: there is no such vhart.
             self.state.harts[self.by.hart].slot = None;
             self.switched(self.by.hart);
             return;
@@ -101,13 +101,13 @@ impl Operation<'_> {
         first
     }
 
-    /// Makes `hart` read the file of the vhart in its slot again (DEL-6, DEL-7).
+    /// Makes `hart` reread the file of the vhart in its slot (DEL-6, DEL-7).
     pub(super) fn poke(&mut self, hart: usize) {
         let risen = self.refresh(hart);
         self.state.harts[hart].arrived |= risen;
     }
 
-    /// Reads the file of the slot's vhart again; returns the inputs that rose.
+    /// Rereads the file of the slot's vhart; returns the inputs that rose.
     pub(super) fn refresh(&mut self, hart: usize) -> u64 {
         let Some(slot) = self.state.harts[hart].slot else {
             return 0;

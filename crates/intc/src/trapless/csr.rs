@@ -1,4 +1,4 @@
-//! The CSRs: from an access to what it does.
+//! Execution of CSR accesses.
 
 use trapless_isa::Mode;
 use trapless_isa::csr::VSIP;
@@ -6,13 +6,13 @@ use trapless_isa::port::{CsrFault, CsrOp, StepKind};
 use trapless_isa::xtrapless::{csr, hgenvsi, hgrant, htlcfg, limits, op, state, ugenvsei};
 
 use super::access::{Access, access};
-use super::operand::{commanded, targets};
+use super::operand::{targets, value_of_write};
 use super::operation::Operation;
 use super::slot::Slot;
 use crate::words::field;
 
 impl Operation<'_> {
-    /// Carries the access out.
+    /// Executes the access.
     pub fn run(mut self) -> Result<u64, CsrFault> {
         self.words.take_touched();
         let kept = self.effects.steps.kept().len();
@@ -20,7 +20,7 @@ impl Operation<'_> {
         if self.words.take_failed() {
             self.state.harts[self.by.hart].config |= htlcfg::FLT;
         }
-        // What an access touches after its last step belongs to that step.
+        // Memory accesses after the last step belong to that step.
         let touched = self.words.take_touched();
         if let Some(last) = self.effects.steps.kept()[kept..].last_mut() {
             last.memory = last.memory.saturating_add(touched);
@@ -42,7 +42,7 @@ impl Operation<'_> {
             Access::Virtual => Err(CsrFault::Virtual),
             Access::ReadWrite => Ok(self.access_register(addr, op)),
             Access::WriteOnly => {
-                if let Some(value) = commanded(op).map_err(|_| CsrFault::Illegal)? {
+                if let Some(value) = value_of_write(op).map_err(|_| CsrFault::Illegal)? {
                     match addr {
                         csr::SGENIPI => self.send_to_harts(value),
                         _ => self.generate(value),
@@ -61,7 +61,7 @@ impl Operation<'_> {
                     return Err(CsrFault::Illegal);
                 }
                 let grant = hart.grant;
-                if let Some(value) = commanded(op).map_err(|_| CsrFault::Illegal)? {
+                if let Some(value) = value_of_write(op).map_err(|_| CsrFault::Illegal)? {
                     self.generate_granted(grant, value)?;
                 }
                 Ok(0)
@@ -139,7 +139,7 @@ impl Operation<'_> {
         let operation = field(value, hgenvsi::OP, hgenvsi::OP_SHIFT);
         let id = field(value, hgenvsi::ID, hgenvsi::ID_SHIFT) as u16;
         let domain = field(value, hgenvsi::DOM, hgenvsi::DOM_SHIFT) as u16;
-        // Harts take turns, so that no lookup is ever under way here.
+        // Harts take turns, so no lookup is in progress here.
         if operation == op::SYNC {
             return;
         }

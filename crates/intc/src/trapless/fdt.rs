@@ -1,11 +1,11 @@
-//! What the device tree of the host says about the extension.
+//! The extension in the device tree of the host.
 
 use trapless_isa::xtrapless::limits;
 use vm_fdt::{Error, FdtWriter};
 
 use crate::fdt::interrupts_extended;
 
-/// Adds the nodes: who gets the notification interrupts (`h` only), and that `sgenipi` takes hart
+/// Adds the nodes: the targets of notification interrupts (`h` only), and `sgenipi` with hart
 /// numbers.
 pub(super) fn nodes(fdt: &mut FdtWriter, cpu_intc: &[u32], h: bool) -> Result<(), Error> {
     if h {

@@ -1,6 +1,6 @@
 //! The file of a vhart: its pending and enabled interrupts and its state, in host memory.
 //!
-//! Memory is the only truth (MEM-1); nothing here is kept between two accesses.
+//! Memory is the only copy (MEM-1); nothing is cached between two accesses.
 
 use trapless_isa::xtrapless::{file, vsthreshold};
 

@@ -4,7 +4,7 @@ use trapless_isa::port::{CsrOp, StepKind};
 use trapless_isa::xtrapless::{csr, vsclaim, vsenable};
 
 use super::layout::SSI_HS;
-use super::operand::{NoSuchAccess, commanded, targets};
+use super::operand::{NoSuchAccess, targets, value_of_write};
 use super::operation::Operation;
 use super::slot::Slot;
 use crate::words::field;
@@ -19,13 +19,13 @@ impl Operation<'_> {
     ) -> Result<u64, NoSuchAccess> {
         match addr {
             csr::SGENIPI => {
-                if let Some(value) = commanded(op)? {
+                if let Some(value) = value_of_write(op)? {
                     self.send_to_vharts(slot, value);
                 }
                 Ok(0)
             }
             csr::VSCLAIM => {
-                if let Some(value) = commanded(op)? {
+                if let Some(value) = value_of_write(op)? {
                     let source = field(value, vsclaim::ID, vsclaim::ID_SHIFT) as u16;
                     self.complete(slot, source);
                 }
@@ -36,7 +36,7 @@ impl Operation<'_> {
                 })
             }
             csr::VSENABLE => {
-                if let Some(value) = commanded(op)? {
+                if let Some(value) = value_of_write(op)? {
                     self.enable(slot, value);
                 }
                 Ok(0)
@@ -80,7 +80,7 @@ impl Operation<'_> {
     }
 
     /// Completes a source of the own domain (EXT-6 to EXT-9). It need not be the vhart's any more:
-    /// the host may have moved it between claim and completion.
+    /// the host may have rerouted it between claim and completion.
     fn complete(&mut self, slot: Slot, number: u16) {
         let Some(domain) = self.domain(self.by.hart, slot.domain) else {
             return;
@@ -119,7 +119,7 @@ impl Operation<'_> {
         }
     }
 
-    /// `vsip.SSIP` of a loaded vhart, which is in its file: the hart passes accesses on.
+    /// `vsip.SSIP` of a loaded vhart, which is in its file: the hart forwards accesses.
     pub(super) fn access_ssip(&mut self, op: CsrOp) -> u64 {
         let slot = self.state.harts[self.by.hart].slot;
         let Some((_, file)) = slot.and_then(|slot| self.slot_file(self.by.hart, slot)) else {

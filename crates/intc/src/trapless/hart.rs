@@ -1,4 +1,4 @@
-//! What the controller keeps for each hart.
+//! State of the controller for each hart.
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::port::Lines;
@@ -10,7 +10,8 @@ use super::slot::Slot;
 use crate::words::field;
 
 /// Bits of state that the controller has for each hart, for comparing what hardware costs:
-/// registers, slot, place in the queue, and what is on its way. What is pending is in memory.
+/// registers, slot, position in the queue, and unreported arrivals. Pending interrupts are in
+/// memory.
 pub const HART_STATE_BITS: u32 = (htlcfg::EN | htlcfg::ANY | htlcfg::ERR | htlcfg::FLT)
     .count_ones()
     + (hgrant::V | hgrant::DOM | hgrant::COUNT | hgrant::FIRST).count_ones()
@@ -23,7 +24,7 @@ const SLOT_BITS: u32 = 1 + 16 + 16 + 2;
 /// VS-level interrupts that arrived, and a software interrupt for HS-mode.
 const ARRIVED_BITS: u32 = 3 + 1;
 
-/// Registers of one hart, and interrupts it has not been told of.
+/// Registers of one hart, and interrupts that were not reported to it yet.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Hart {
     /// `htlcfg`.
@@ -34,7 +35,7 @@ pub(super) struct Hart {
     pub tables: u64,
     pub slot: Option<Slot>,
     pub queue: Queue,
-    /// VS-level interrupts that arrived since the hart was last told.
+    /// VS-level interrupts that arrived since the last report to the hart.
     pub arrived: u64,
     /// A software interrupt for HS-mode, likewise.
     pub ipi: bool,
@@ -60,7 +61,7 @@ impl Hart {
         self.grant = value & (hgrant::V | hgrant::DOM | hgrant::COUNT | hgrant::FIRST);
     }
 
-    /// Writes `hvtablebase`; sizes above the largest become that.
+    /// Writes `hvtablebase`; sizes above the maximum become the maximum.
     pub fn set_tables(&mut self, value: u64) {
         let size = field(value, hvtablebase::SIZE, hvtablebase::SIZE_SHIFT).min(MAX_DOMAINS);
         self.tables = value & (hvtablebase::V | hvtablebase::PPN) | size << hvtablebase::SIZE_SHIFT;
@@ -80,5 +81,5 @@ impl Hart {
     }
 }
 
-/// Most entries of the domain table as a power of two.
+/// Maximum number of entries of the domain table as a power of two.
 const MAX_DOMAINS: u64 = 16;

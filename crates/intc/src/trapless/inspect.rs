@@ -1,4 +1,4 @@
-//! The controller's state as rows: registers of harts, and what the tables in memory say of vharts.
+//! The controller's state as rows: registers of harts, and vharts in the tables in memory.
 
 use trapless_isa::cause::interrupt;
 use trapless_isa::xtrapless::{domain, hgrant, htlcfg, hvtablebase, kind, state};
@@ -11,7 +11,7 @@ use super::tables::{Domain, Source};
 use crate::inspect::{Part, Row, bits, words};
 use crate::words::{Words, field};
 
-/// Rows after which the tables are left: they may have entries for millions of vharts.
+/// Maximum number of rows of tables, which may have entries for millions of vharts.
 const MOST: usize = 10_000;
 
 impl Trapless {
@@ -37,7 +37,7 @@ impl Trapless {
                     part.row(true, "more", "left out");
                     return;
                 }
-                tell(&domain, &words, &mut part);
+                domain_rows(&domain, &words, &mut part);
             }
         }
     }
@@ -61,13 +61,17 @@ fn registers(hart: &Hart, words: &Words, number: usize, rows: &mut Vec<Row>) {
         )
     });
     part.row(hart.slot.is_some(), "hifmap", slot);
-    let told = hart.arrived | u64::from(hart.ipi) << interrupt::SSI;
+    let arriving = hart.arrived | u64::from(hart.ipi) << interrupt::SSI;
     let on_the_way = [
         (hart.ipi, "SSIP"),
         (hart.arrived >> interrupt::VSSI & 1 != 0, "VSSIP"),
         (hart.arrived >> interrupt::VSEI & 1 != 0, "VSEIP"),
     ];
-    part.row(told != 0, "arriving", self::words(&on_the_way, "nothing"));
+    part.row(
+        arriving != 0,
+        "arriving",
+        self::words(&on_the_way, "nothing"),
+    );
     let waiting: Vec<String> = hart.queue.waiting(words).map(notification).collect();
     let value = match waiting.as_slice() {
         [] if hart.queue.raised() => "overflow".into(),
@@ -100,14 +104,14 @@ fn notification(notification: Notification) -> String {
     }
 }
 
-/// VS-level inputs as the guest names them.
+/// VS-level inputs by the guest's names.
 fn lines(lines: u64) -> String {
     let is = |irq: u64| lines >> irq & 1 != 0;
     let names = [(is(interrupt::VSSI), "SSIP"), (is(interrupt::VSEI), "SEIP")];
     words(&names, "nothing")
 }
 
-fn tell(domain: &Domain, words: &Words, part: &mut Part<'_>) {
+fn domain_rows(domain: &Domain, words: &Words, part: &mut Part<'_>) {
     let tables = [
         ("vhart table", domain::VHART_TABLE),
         ("source table", domain::SOURCE_TABLE),
@@ -160,17 +164,17 @@ fn vhart(number: u16, file: File, domain: &Domain, words: &Words, part: &mut Par
         _ => "LOADED",
     };
     let state = format!("{state} on hart {}", control.hart());
-    let said = [
+    let flags = [
         (true, state.as_str()),
         (control.soft(), "soft pending"),
         (control.on(), "notification outstanding"),
     ];
-    let said = self::words(&said, "");
+    let flags = self::words(&flags, "");
     let drives = lines(file.lines(words, domain));
     part.row(
         true,
         format!("vhart {number}"),
-        format!("{said}, drives {drives}, file at {:#x}", file.address()),
+        format!("{flags}, drives {drives}, file at {:#x}", file.address()),
     );
     let last = domain.sources / 64;
     let sources = |word: fn(File, &Words, u16) -> Option<u64>| {

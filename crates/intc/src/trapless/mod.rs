@@ -5,42 +5,42 @@
 //!                                  |
 //!                                lookup: which hart's slot (hifmap) holds the vhart?
 //!                                  |
-//!             hit: that hart reads the file of its slot's vhart again
+//!             hit: that hart rereads the file of its slot's vhart
 //!            miss: notification for the host, if one is wanted and none is outstanding
 //! ```
 //!
-//! What is pending is kept in memory only; a slot caches just which inputs of its hart the file
+//! Pending interrupts are kept in memory only; a slot caches only which inputs of its hart the file
 //! drives. The host's devices stay on the PLIC, firmware on the ACLINT.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `operation` | a CSR access while it is carried out; the next four say what it does |
-//! | `csr` | CSRs of the host, and who handles which access |
+//! | `operation` | a CSR access in progress, which the next four execute |
+//! | `csr` | CSRs of the host, and dispatch of accesses |
 //! | `guest` | CSRs of a guest: claim, complete, enable, IPIs |
 //! | `attach` | attach, detach, lookup |
 //! | `post` | posts and notifications |
-//! | `access` | who may access which CSR |
+//! | `access` | access rights of CSRs |
 //! | `operand` | operands of CSRs that only take writes |
-//! | `state`, `hart`, `slot` | registers; what a snapshot holds |
+//! | `state`, `hart`, `slot` | registers; contents of a snapshot |
 //! | `queue` | the notification queue of a hart |
-//! | `search` | what a vhart's file delivers |
+//! | `search` | search for the source that a vhart's file delivers |
 //! | `tables` | domains, vharts, sources, lines in memory |
 //! | `file` | the file of a vhart in memory |
 //! | `layout` | fields of registers and words |
 //! | `inspect` | state as rows |
 //! | `fdt` | device tree nodes |
 //!
-//! Registers, fields and structures are those of [`trapless_isa::xtrapless`]. Choices where the
-//! specification leaves one (WARL fields and the like):
+//! Registers, fields and structures are those of [`trapless_isa::xtrapless`]. Implementation
+//! choices (WARL fields and the like):
 //!
 //! * An invalid slot reads as zero. `hifmap.V` stays 0 while `htlcfg.EN` is 0. Clearing EN detaches
 //!   as PREEMPTED; so does the state LOADED, which only the controller writes.
 //! * Registers that only take writes read as zero; reserved operations of `hgenvsi` do nothing.
-//! * A queue or table larger than allowed has the largest size; a queue's address is aligned to it.
+//! * A queue or table larger than allowed has the maximum size; a queue's address is aligned to it.
 //!   Closing a queue changes nothing but `hnqbase.EN`.
-//! * What lies outside RAM or where PMP keeps HS-mode of the acting hart out does not exist: posts
-//!   vanish, an attach leaves the slot invalid, a notification counts as overflow.
-//! * Nothing is cached but the inputs a slot drives: each access reads the tables as they are.
+//! * Structures outside RAM, or that PMP denies to HS-mode of the acting hart, do not exist: posts
+//!   are lost, an attach leaves the slot invalid, a notification counts as overflow.
+//! * Only the inputs that a slot drives are cached: each access reads the tables.
 
 mod access;
 mod attach;
@@ -81,7 +81,7 @@ use state::State;
 /// Configuration of [`Trapless`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// ACLINT and PLIC that the extension is added to.
+    /// ACLINT and PLIC to which the extension is added.
     pub aclint: aclint_plic::Config,
     /// Whether the harts have the H extension; without it only `sgenipi` exists.
     pub h: bool,

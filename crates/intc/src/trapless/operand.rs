@@ -8,9 +8,9 @@ use crate::words::field;
 /// Setting or clearing bits of a CSR that has none.
 pub(super) struct NoSuchAccess;
 
-/// The value written to a CSR that only takes writes: single bits of an operation make no sense
-/// (CSR-1).
-pub(super) fn commanded(op: CsrOp) -> Result<Option<u64>, NoSuchAccess> {
+/// The value written to a write-only CSR; setting or clearing bits is illegal (CSR-1). `None` for a
+/// read.
+pub(super) fn value_of_write(op: CsrOp) -> Result<Option<u64>, NoSuchAccess> {
     match op {
         CsrOp::Set(_) | CsrOp::Clear(_) => Err(NoSuchAccess),
         _ => Ok(op.written(0)),

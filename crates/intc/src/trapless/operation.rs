@@ -1,4 +1,4 @@
-//! A CSR access while it is carried out: who causes it, and what it works on.
+//! A CSR access in progress: its cause, and the state it accesses.
 
 use trapless_isa::port::{CsrAccess, StepKind, VirtualStep};
 
@@ -7,8 +7,8 @@ use super::tables::Domain;
 use crate::effects::Effects;
 use crate::words::Words;
 
-/// A CSR access of the hart `by.hart`. What an access does is in the files of its subject: [`csr`],
-/// [`guest`], [`attach`], [`post`].
+/// A CSR access of the hart `by.hart`. It is executed by [`csr`], [`guest`], [`attach`] and
+/// [`post`].
 ///
 /// [`csr`]: super::csr
 /// [`guest`]: super::guest
@@ -27,7 +27,7 @@ impl Operation<'_> {
         Domain::find(self.words, self.state.harts[hart].tables, id)
     }
 
-    /// Records a step together with the memory accesses since the one before.
+    /// Records a step together with the memory accesses since the previous one.
     pub fn step(&mut self, domain: u16, kind: StepKind) {
         self.effects.steps.push(VirtualStep {
             time: self.by.now,

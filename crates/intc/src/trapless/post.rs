@@ -1,4 +1,4 @@
-//! Posts: make something pending in memory first, then look for the hart that runs the vhart.
+//! Posts: set the pending bit in memory first, then look up the hart that runs the vhart.
 
 use trapless_isa::port::StepKind;
 use trapless_isa::xtrapless::{htlcfg, kind, op, state};
@@ -74,7 +74,7 @@ impl Operation<'_> {
             return;
         }
         let file = domain.file(self.words, source.vhart);
-        // A pending edge stays pending whatever its line does afterwards.
+        // A pending edge stays pending independent of its line.
         if let Some(file) = file.filter(|_| source.level) {
             if file.set_pending(self.words, number, false) == Some(true) {
                 if let Some(hart) = self.lookup(domain.id, source.vhart) {
@@ -85,8 +85,8 @@ impl Operation<'_> {
         self.step(domain.id, StepKind::Lowered { source: number });
     }
 
-    /// Delivers what is pending for a vhart as if it had just been posted (DEL-12). A hart that
-    /// runs the vhart reads the file again even if nothing can be delivered.
+    /// Delivers pending interrupts of a vhart as if they had just been posted (DEL-12). A hart that
+    /// runs the vhart rereads the file even if nothing can be delivered.
     pub(super) fn evaluate(&mut self, domain: &Domain, vhart: u16) {
         let Some(file) = domain.file(self.words, vhart) else {
             return;
@@ -98,8 +98,8 @@ impl Operation<'_> {
         }
     }
 
-    /// Lookup after a post, and what follows. `posted`: source and its priority, `None` for a
-    /// software interrupt (DEL-8).
+    /// Lookup after a post, and delivery or notification. `posted`: source and its priority, `None`
+    /// for a software interrupt (DEL-8).
     fn deliver(&mut self, domain: &Domain, vhart: u16, file: File, posted: Option<(u16, u8)>) {
         if let Some(on) = self.lookup(domain.id, vhart) {
             self.hit(domain, vhart, on);
@@ -126,7 +126,7 @@ impl Operation<'_> {
     }
 
     /// Queues a notification for a vhart that no hart runs, unless one is outstanding or its state
-    /// asks for none (DEL-9 to DEL-11). Returns whether a notification was attempted.
+    /// wants none (DEL-9 to DEL-11). Returns whether a notification was attempted.
     fn notify(&mut self, domain: &Domain, vhart: u16, file: File) -> bool {
         let wanted = |state| matches!(state, state::HALTED | state::PREEMPTED);
         let old = file.update(self.words, |ctl| {
@@ -149,7 +149,7 @@ impl Operation<'_> {
         } else {
             self.next_queue()
         };
-        // ON tells whoever opens a queue.
+        // Software that opens a queue finds ON.
         let Some(to) = to else { return false };
         let notification = Notification {
             kind,
@@ -160,12 +160,12 @@ impl Operation<'_> {
         true
     }
 
-    /// Tells the host that a vhart completed a RESAMPLE source (EXT-7).
+    /// Notifies the host that a vhart completed a RESAMPLE source (EXT-7).
     pub(super) fn notify_resample(&mut self, domain: &Domain, vhart: u16, source: u16) {
         if domain.set_resample(self.words, source, true) != Some(false) {
             return;
         }
-        // Without a queue the bit tells whoever opens one.
+        // Without a queue, software that opens one finds the bit.
         let Some(to) = self.queue_near(self.by.hart) else {
             return;
         };
@@ -192,7 +192,7 @@ impl Operation<'_> {
         self.step(notification.domain, step);
     }
 
-    /// `preferred` if its queue takes notifications, else the lowest hart whose queue does.
+    /// `preferred` if its queue accepts notifications, else the lowest hart whose queue does.
     fn queue_near(&self, preferred: usize) -> Option<usize> {
         let takes = |hart: usize| {
             let hart = self.state.harts.get(hart);
@@ -203,7 +203,7 @@ impl Operation<'_> {
             .find(|&hart| takes(hart))
     }
 
-    /// The next hart in turn whose queue takes notifications.
+    /// The next hart in turn whose queue accepts notifications.
     fn next_queue(&mut self) -> Option<usize> {
         let harts = self.state.harts.len();
         let to = (0..harts)

@@ -6,7 +6,7 @@ use trapless_isa::xtrapless::hnotify;
 use crate::ring::{self, Ring};
 use crate::words::{Words, field};
 
-/// A notification, as `hnotify` shows it.
+/// A notification in the format of `hnotify`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Notification {
     /// One of [`kind`](trapless_isa::xtrapless::kind).
@@ -36,7 +36,7 @@ impl Notification {
 /// Bits of state.
 pub const STATE_BITS: u32 = ring::STATE_BITS;
 
-/// `hnqbase` and what the controller knows of the ring.
+/// `hnqbase` and the controller's state of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Queue(Ring);
@@ -66,13 +66,13 @@ impl Queue {
         self.0.waiting(words).map(Notification::decode)
     }
 
-    /// Puts a notification in; `false` if it was dropped, which the next [`pop`](Self::pop) reports
+    /// Adds a notification; `false` if it was dropped, which the next [`pop`](Self::pop) reports
     /// (NTF-5).
     pub fn push(&mut self, words: &Words, notification: Notification) -> bool {
         self.0.push(words, notification.encode())
     }
 
-    /// Takes the next notification out: the value of `hnotify` and what it stands for.
+    /// Removes the next notification: the value of `hnotify`, and the decoded notification.
     pub fn pop(&mut self, words: &Words) -> (u64, Option<Notification>) {
         let next = self.0.pop(words);
         let taken = next.word.map(Notification::decode);

@@ -1,4 +1,4 @@
-//! What a vhart's file delivers: the search over its pending sources.
+//! The search over a vhart's pending sources.
 
 use trapless_isa::cause::interrupt;
 use trapless_isa::xtrapless::vsthreshold;
@@ -7,11 +7,11 @@ use super::file::{Control, File};
 use super::tables::{Domain, Source};
 use crate::words::Words;
 
-/// Highest priority: a search that finds a source of it is over.
+/// Highest priority, at which a search ends.
 const HIGHEST: u8 = vsthreshold::PRIO as u8;
 
 impl File {
-    /// What the file drives: `vsip.SSIP` and `vsip.SEIP`.
+    /// Inputs that the file drives: `vsip.SSIP` and `vsip.SEIP`.
     pub fn lines(self, words: &Words, domain: &Domain) -> u64 {
         let soft = self.control(words).is_some_and(Control::soft);
         let external = self.search(words, domain, true).is_some();

@@ -5,7 +5,8 @@ use trapless_isa::xtrapless::hifmap;
 
 use super::layout::is_vs_level;
 
-/// A valid slot. It never holds what is pending, only what the file drove when it was last read.
+/// A valid slot. It does not contain pending interrupts, only the inputs that the file drove when
+/// it was last read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Slot {
     pub domain: u16,

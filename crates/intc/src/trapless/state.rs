@@ -1,10 +1,10 @@
-//! What a snapshot holds. What is pending for vharts is in RAM and not repeated.
+//! Contents of a snapshot. Pending interrupts of vharts are in RAM and not repeated.
 
 use serde::{Deserialize, Serialize};
 
 use super::hart::Hart;
 
-/// All state of the controller but its ACLINT and PLIC.
+/// All state of the controller without its ACLINT and PLIC.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct State {
     /// Harts have the H extension.

@@ -87,8 +87,8 @@ impl Domain {
         Some(word >> (number % 64) & 1 != 0)
     }
 
-    /// Notes whether the host has yet to handle a completion of a RESAMPLE source; returns whether
-    /// it had before.
+    /// Sets whether a completion of a RESAMPLE source is outstanding for the host; returns the old
+    /// state.
     pub fn set_resample(&self, words: &Words, number: u16, outstanding: bool) -> Option<bool> {
         self.set_bit(words, RESAMPLES, number, outstanding)
     }

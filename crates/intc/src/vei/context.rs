@@ -1,8 +1,8 @@
 //! User contexts (Xhcs): events for handlers in user mode that interrupt guests, in an address
 //! space of their own.
 //!
-//! `N` of a context is a token: whoever sets it tells a hart, by its queue; whoever takes the entry
-//! out of the queue has the token, and clears `N` when the handler has ended.
+//! `N` of a context is a token: the post that sets it notifies a hart, by its queue; the hart that
+//! removes the entry from the queue has the token, and clears `N` when the handler has ended.
 
 use trapless_isa::haiov::{context, event, hucontext, hucsave, save};
 use trapless_isa::port::{Exchanged, StepKind};
@@ -22,7 +22,7 @@ pub(super) struct Entered {
     pub grant: u64,
 }
 
-/// What a handler begins with.
+/// Initial state of a handler.
 struct Handler {
     registers: Exchanged,
     /// Cycles.
@@ -36,7 +36,7 @@ pub(super) fn named(word: u64) -> Option<u64> {
 }
 
 impl Hart {
-    /// The context that comes next and can interrupt a guest here.
+    /// The next context in the queue, if it can interrupt a guest here.
     pub fn next_context(&self, now: u64) -> Option<u64> {
         let possible = self.save & hucsave::V != 0 && self.context == 0;
         let named = self.next.filter(|_| possible).and_then(named);
@@ -59,21 +59,21 @@ impl Operation<'_> {
             .update(at, context::PENDING, |pending| pending | vector);
         let Some(old) = old else { return };
         self.step(posted(old & vector != 0));
-        self.tell_context(at);
+        self.notify_context(at);
     }
 
-    /// Tells the hart that a context names, if nobody has been told.
-    fn tell_context(&mut self, at: u64) {
-        let tells =
+    /// Notifies the hart that a context names, unless the context is masked or `N` is set already.
+    fn notify_context(&mut self, at: u64) {
+        let notifies =
             |ctl: u64| ctl & (context::CTL_V | context::CTL_M | context::CTL_N) == context::CTL_V;
         let old = self.words.update(at, context::CTL, |ctl| {
-            if tells(ctl) {
+            if notifies(ctl) {
                 ctl | context::CTL_N
             } else {
                 ctl
             }
         });
-        let Some(ctl) = old.filter(|ctl| tells(*ctl)) else {
+        let Some(ctl) = old.filter(|ctl| notifies(*ctl)) else {
             return;
         };
         let to = if ctl & context::CTL_OWN != 0 {
@@ -87,18 +87,18 @@ impl Operation<'_> {
         }
     }
 
-    /// The token is given back; what has been posted meanwhile needs another one.
+    /// Returns the token; events posted meanwhile need another one.
     fn end(&mut self, at: u64) -> Option<()> {
         self.words
             .update(at, context::CTL, |ctl| ctl & !context::CTL_N)?;
         if self.words.load(at, context::PENDING)? != 0 {
-            self.tell_context(at);
+            self.notify_context(at);
         }
         Some(())
     }
 
-    /// Begins the handler of the context that comes next: saves the guest's registers and replaces
-    /// them. `grant` is `hgrant` now.
+    /// Enters the handler of the next context: saves the guest's registers and replaces them.
+    /// `grant` is the present `hgrant`.
     pub fn enter(&mut self, registers: &mut Exchanged, grant: u64) -> Option<Entered> {
         let at = self.harts[self.by.hart].next_context(self.by.now)?;
         self.dequeue();
@@ -114,7 +114,7 @@ impl Operation<'_> {
             return None;
         }
         let Some(handler) = self.prepare(at, ctl, registers, grant) else {
-            // A word is out of reach: nothing is exchanged, and nothing that is pending is lost.
+            // A word cannot be accessed: nothing is exchanged, and no pending event is lost.
             let restore = |later| later | pending;
             self.words.update(at, context::PENDING, restore)?;
             return None;
@@ -177,9 +177,8 @@ impl Operation<'_> {
         Some(())
     }
 
-    /// The handler that runs here has ended: restores the guest's registers. Returns `hgrant` for
-    /// it; `None`, and nothing has changed, if no context runs or the save area cannot be read
-    /// (`HCS-15`).
+    /// Ends the running handler: restores the guest's registers. Returns the guest's `hgrant`;
+    /// `None`, without an effect, if no context runs or the save area cannot be read (`HCS-15`).
     pub fn leave(&mut self, registers: &mut Exchanged) -> Option<u64> {
         let hart = &self.harts[self.by.hart];
         let (at, area) = (hart.context, hart.save & hucsave::ADDRESS);
@@ -205,7 +204,7 @@ impl Operation<'_> {
         hart.context = 0;
         hart.share.end(self.by.now);
         self.effects.change(self.by.hart);
-        // The guest goes on even if the context is no longer there.
+        // The guest continues even if the context does not exist any more.
         if let Some(ctl) = self.words.load(at, context::CTL) {
             let id = field(ctl, context::CTL_ID, context::CTL_ID_SHIFT) as u32;
             self.step(StepKind::ContextLeft { id });

@@ -1,4 +1,4 @@
-//! CSRs: who may access which, and what that does.
+//! CSRs: access rights and execution of accesses.
 
 use trapless_isa::Mode;
 use trapless_isa::haiov::{context as words, csr, hgenvei, hucsave, hveiclaim, hveitab, sgenvei};
@@ -26,9 +26,8 @@ pub(super) const CONTEXT_CSRS: &[u16] = &[
     csr::HUCSHARE,
 ];
 
-/// The value written to a register that only takes writes; setting or clearing bits of it is
-/// illegal.
-fn commanded(op: CsrOp) -> Result<Option<u64>, CsrFault> {
+/// The value written to a write-only CSR; setting or clearing bits is illegal. `None` for a read.
+fn value_of_write(op: CsrOp) -> Result<Option<u64>, CsrFault> {
     match op {
         CsrOp::Set(_) | CsrOp::Clear(_) => Err(CsrFault::Illegal),
         _ => Ok(op.written(0)),
@@ -36,7 +35,7 @@ fn commanded(op: CsrOp) -> Result<Option<u64>, CsrFault> {
 }
 
 impl Operation<'_> {
-    /// Carries out an access to one of [`CSRS`].
+    /// Executes an access to one of [`CSRS`].
     pub fn access(&mut self, addr: u16, op: CsrOp) -> Result<u64, CsrFault> {
         let mode = self.by.mode;
         if addr == csr::SGENVEI {
@@ -53,7 +52,7 @@ impl Operation<'_> {
         }
         match addr {
             csr::HGENVEI => {
-                if let Some(value) = commanded(op)? {
+                if let Some(value) = value_of_write(op)? {
                     self.generate_any(value);
                 }
                 Ok(0)
@@ -69,14 +68,14 @@ impl Operation<'_> {
         if hart.table & hveitab::V == 0 {
             return Err(CsrFault::Virtual);
         }
-        if let Some(value) = commanded(op).map_err(|_| CsrFault::Virtual)? {
+        if let Some(value) = value_of_write(op).map_err(|_| CsrFault::Virtual)? {
             let request = field(value, sgenvei::REQUEST, sgenvei::REQUEST_SHIFT);
             self.post_request(request as u16, EventOrigin::Guest);
         }
         Ok(0)
     }
 
-    /// `hgenvei`. Harts take turns, so that no post is ever under way here.
+    /// `hgenvei`. Harts take turns, so no post is in progress here.
     fn generate_any(&mut self, value: u64) {
         let entry = value & hgenvei::ENTRY;
         if entry != 0 {
@@ -100,7 +99,7 @@ impl Operation<'_> {
         value
     }
 
-    /// What an entry of a queue tells HS-mode, beside that there was one.
+    /// Flags and identity of a queue's entry in `hveiclaim`, without the valid bit.
     fn identity(&self, word: u64) -> (u64, u64) {
         let Some(at) = context::named(word) else {
             return (0, word);

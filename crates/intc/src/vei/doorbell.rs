@@ -9,7 +9,7 @@ use crate::words::{Words, field};
 /// Bytes of the unit in which loads are enabled and bits are cleared.
 const UNIT: u64 = 4;
 
-/// What a valid doorbell page says of itself.
+/// Header of a valid doorbell page.
 struct Page<'a> {
     words: &'a Words,
     /// Its physical address.
@@ -33,7 +33,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Loads from the shadow what the page lets guests load.
+    /// Loads from the shadow, if the page permits it.
     fn load(&self, offset: u64, size: u64) -> Option<u64> {
         let shadow = self.shadow?;
         let units = offset / UNIT..(offset + size).div_ceil(UNIT);
@@ -79,7 +79,7 @@ impl<'a> Page<'a> {
 }
 
 impl Operation<'_> {
-    /// Carries out a load or store.
+    /// Executes a load or store.
     pub fn doorbell(&mut self, access: &DoorbellAccess) -> Result<u64, DoorbellFault> {
         let header = self.words.load(access.page, bell::HEADER);
         let header = header.filter(|word| word & bell::HEADER_V != 0);
@@ -101,7 +101,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Does what a doorbell says. If its event cannot be posted, nothing has been done.
+    /// Executes the actions of a doorbell. If its event cannot be posted, nothing is done.
     fn ring(&mut self, page: &Page<'_>, doorbell: u64, value: u64) -> Option<u64> {
         let posts = doorbell & bell::MATCH_POST != 0;
         let request = field(doorbell, bell::MATCH_REQUEST, bell::MATCH_REQUEST_SHIFT) as u16;

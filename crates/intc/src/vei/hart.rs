@@ -1,4 +1,4 @@
-//! What the controller keeps for each hart.
+//! State of the controller for each hart.
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::haiov::{event, hucontext, hucsave, hveiq, hveitab};
@@ -7,7 +7,7 @@ use super::share::Share;
 use crate::ring::Ring;
 use crate::words::field;
 
-/// Most entries of an event table as a power of two.
+/// Maximum number of entries of an event table as a power of two.
 const MAX_SIZE: u64 = 10;
 
 /// Registers of one hart.
@@ -52,7 +52,7 @@ impl Hart {
         }
     }
 
-    /// Writes `hucontext`: the context can only be taken from the hart.
+    /// Writes `hucontext`, by which a context can only be removed from the hart.
     pub fn set_context(&mut self, value: u64, now: u64) {
         if value & hucontext::ADDRESS == 0 && self.context != 0 {
             self.context = 0;
@@ -62,7 +62,7 @@ impl Hart {
 
     /// `hucshare`.
     pub fn share_register(&self, now: u64) -> u64 {
-        // What runs does not count before it has ended
+        // A running handler is counted when it has ended
         let now = if self.context == 0 { now } else { 0 };
         self.share.read(now)
     }

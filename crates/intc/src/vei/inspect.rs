@@ -1,5 +1,5 @@
 //! Events, user contexts and doorbells as rows. Doorbell pages are named by page tables, which the
-//! controller does not search: whoever asks says where they are.
+//! controller does not search: the caller gives their addresses.
 
 use trapless_isa::haiov::{bell, context, event, hucontext, hucsave, hveitab, limits, target};
 
@@ -62,7 +62,7 @@ fn described((request, at): (u64, u64), contexts: bool, memory: &Words, part: &m
     }
 }
 
-/// State of the entry of an event table at `at`, and whom it tells; `None` if it is not valid.
+/// State of the entry of an event table at `at`, and its target; `None` if it is not valid.
 fn entry_state(at: u64, contexts: bool, memory: &Words) -> Option<String> {
     let ctl = memory.load(at, event::CTL)?;
     if ctl & event::CTL_V == 0 {
@@ -72,12 +72,12 @@ fn entry_state(at: u64, contexts: bool, memory: &Words) -> Option<String> {
     let to = if contexts && kind == target::CONTEXT {
         let at = memory.load(at, event::TARGET).unwrap_or(0) & event::TARGET_ADDRESS;
         let pending = memory.load(at, context::PENDING).unwrap_or(0);
-        let told = memory.load(at, context::CTL).unwrap_or(0);
+        let control = memory.load(at, context::CTL).unwrap_or(0);
         let state = [
-            (told & context::CTL_M != 0, "masked"),
-            (told & context::CTL_N != 0, "a hart was told"),
+            (control & context::CTL_M != 0, "masked"),
+            (control & context::CTL_N != 0, "a hart was notified"),
         ];
-        let state = words(&state, "nobody was told");
+        let state = words(&state, "not notified");
         let vector = field(ctl, event::CTL_VECTOR, event::CTL_VECTOR_SHIFT);
         format!("to context at {at:#x} as {vector}: pending {pending:#x}, {state}")
     } else {
@@ -93,7 +93,7 @@ fn entry_state(at: u64, contexts: bool, memory: &Words) -> Option<String> {
     Some(words(&state, ""))
 }
 
-/// A doorbell page, at its guest physical address and its own, and its doorbells; what they post is
+/// A doorbell page, at its guest physical address and its own, and its doorbells; their events are
 /// in the event table of the hart.
 pub(super) fn doorbells(
     (number, hart): (usize, &Hart),
@@ -166,7 +166,7 @@ fn rung_by(doorbell: u64, value: Option<u64>) -> String {
     }
 }
 
-/// What a doorbell does when it is rung.
+/// Actions of a doorbell.
 fn does(doorbell: u64, hart: &Hart, contexts: bool, memory: &Words) -> String {
     let mut all = Vec::new();
     if doorbell & bell::MATCH_CLEAR != 0 {

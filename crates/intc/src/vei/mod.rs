@@ -11,22 +11,22 @@
 //! With Xhcs, the event may be for a user context: its address is put into the queue, and if the
 //! hart runs a guest then, its handler interrupts that instead of HS-mode.
 //!
-//! Everything else is answered by the architecture that this one is added to.
+//! All other accesses go to the architecture to which this one is added.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `csr` | CSRs |
 //! | `post` | posting an event |
 //! | `doorbell` | accesses to doorbell pages |
-//! | `context` | user contexts: who is told, and how their handlers begin and end |
-//! | `share` | how much of a hart's time they may take |
-//! | `operation` | an access while it is carried out |
+//! | `context` | user contexts: notification, entry and end of handlers |
+//! | `share` | limit of a hart's time for user contexts |
+//! | `operation` | an access in progress |
 //! | `hart` | registers |
 //! | `inspect` | state as rows |
 //!
-//! Registers, fields and structures are those of [`trapless_isa::haiov`]. Choices where the
-//! specification leaves one: registers that only take writes read as zero, sizes above the largest
-//! become that, and nothing of a table or a doorbell page is cached.
+//! Registers, fields and structures are those of [`trapless_isa::haiov`]. Implementation choices:
+//! write-only registers read as zero, sizes above the maximum become the maximum, and nothing of a
+//! table or a doorbell page is cached.
 
 mod context;
 mod csr;
@@ -96,7 +96,7 @@ impl<A: InterruptArchitecture> Vei<A> {
         self.inner.csr(&access, effects).ok()
     }
 
-    /// Carries out an access caused by `by`.
+    /// Executes an access caused by `by`.
     fn operate<T>(
         &mut self,
         by: Cause,
@@ -115,7 +115,7 @@ impl<A: InterruptArchitecture> Vei<A> {
         if self.words.take_failed() {
             self.harts[by.hart].fault = true;
         }
-        // What an access touches after its last step belongs to that step.
+        // Memory accesses after the last step belong to that step.
         let touched = self.words.take_touched();
         if let Some(last) = effects.steps.kept()[kept..].last_mut() {
             last.memory = last.memory.saturating_add(touched);

@@ -1,4 +1,4 @@
-//! An access while it is carried out: who causes it, and what it works on.
+//! An access in progress: its cause, and the state it accesses.
 
 use trapless_isa::Mode;
 use trapless_isa::port::{ContextAccess, StepKind, VirtualStep};
@@ -7,7 +7,7 @@ use super::hart::Hart;
 use crate::effects::Effects;
 use crate::words::Words;
 
-/// Who causes an access.
+/// Cause of an access.
 #[derive(Clone, Copy)]
 pub(super) struct Cause {
     pub hart: usize,
@@ -17,7 +17,7 @@ pub(super) struct Cause {
 }
 
 impl Cause {
-    /// Who makes an exchange of registers.
+    /// The cause of an exchange of registers.
     pub fn of(access: &ContextAccess) -> Self {
         Self {
             hart: access.hart,
@@ -27,8 +27,7 @@ impl Cause {
     }
 }
 
-/// An access of the hart `by.hart`. What it does is in the files of its subject: [`csr`], [`post`],
-/// [`doorbell`].
+/// An access of the hart `by.hart`. It is executed by [`csr`], [`post`] and [`doorbell`].
 ///
 /// [`csr`]: super::csr
 /// [`post`]: super::post
@@ -43,7 +42,7 @@ pub(super) struct Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// Records a step together with the memory accesses since the one before.
+    /// Records a step together with the memory accesses since the previous one.
     pub fn step(&mut self, kind: StepKind) {
         self.effects.steps.push(VirtualStep {
             time: self.by.now,

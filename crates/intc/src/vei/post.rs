@@ -1,4 +1,4 @@
-//! Posting an event: note it in its entry first, then tell whom the entry names.
+//! Posting an event: set it in its entry first, then notify the target of the entry.
 
 use trapless_isa::haiov::{event, target};
 use trapless_isa::port::{EventOrigin, StepKind};
@@ -7,7 +7,7 @@ use super::operation::Operation;
 use crate::ring::Taken;
 use crate::words::field;
 
-/// A user context as an entry of an event table names it.
+/// A user context named by an entry of an event table.
 struct Target {
     /// Control word of the entry.
     ctl: u64,
@@ -55,7 +55,7 @@ impl Operation<'_> {
         let merged = old & event::CTL_P != 0;
         self.step(posted(merged));
         if !merged && old & event::CTL_M == 0 {
-            self.tell(old);
+            self.notify(old);
         }
     }
 
@@ -73,8 +73,8 @@ impl Operation<'_> {
         Some(Target { ctl, at })
     }
 
-    /// Tells whom the control word of an entry names.
-    fn tell(&mut self, ctl: u64) {
+    /// Notifies the target in the control word of an entry.
+    fn notify(&mut self, ctl: u64) {
         if field(ctl, event::CTL_KIND, event::CTL_KIND_SHIFT) != target::HART {
             return;
         }
@@ -85,7 +85,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Puts an entry into the queue of hart `to`, if that exists and takes entries.
+    /// Adds an entry to the queue of hart `to`, if that exists and accepts entries.
     pub fn enqueue(&mut self, to: usize, word: u64) -> bool {
         let Some(hart) = self.harts.get_mut(to) else {
             return false;
@@ -101,7 +101,7 @@ impl Operation<'_> {
         queued
     }
 
-    /// Takes the oldest entry out of the queue of this hart.
+    /// Removes the oldest entry from the queue of this hart.
     pub fn dequeue(&mut self) -> Taken {
         let hart = &mut self.harts[self.by.hart];
         let taken = hart.queue.pop(self.words);

@@ -5,20 +5,20 @@ use trapless_isa::haiov::hucshare;
 
 use crate::words::field;
 
-/// `hucshare`, and what handlers have taken.
+/// `hucshare`, and the time that handlers have taken.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Share {
     /// LIMIT in cycles; 0: none.
     limit: u64,
     shift: u64,
-    /// Cycles taken and not forgotten at `since`.
+    /// Cycles taken and not yet decayed at `since`.
     taken: u64,
     /// Virtual time in cycles at which a handler began or, if none runs, the last one ended.
     since: u64,
 }
 
 impl Share {
-    /// Writes `hucshare`: what has been taken is forgotten.
+    /// Writes `hucshare`, which resets the time taken.
     pub fn write(&mut self, value: u64, now: u64) {
         *self = Self {
             limit: value & hucshare::LIMIT,
@@ -51,7 +51,7 @@ impl Share {
         self.since = now;
     }
 
-    /// Cycles taken that are not forgotten yet, while no handler runs.
+    /// Cycles taken that have not decayed yet, while no handler runs.
     fn left_over(&self, now: u64) -> u64 {
         let forgotten = now.saturating_sub(self.since) >> self.shift;
         self.taken.saturating_sub(forgotten)

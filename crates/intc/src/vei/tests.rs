@@ -145,7 +145,7 @@ fn an_event_of_a_guest_interrupts_the_hart_that_its_entry_names() {
     let mut w = World::new();
     assert_eq!(w.post(3), Ok(0));
     assert!(w.interrupted(1) && !w.interrupted(0));
-    assert_eq!(w.effects.changed & 2, 2, "hart 1 is told");
+    assert_eq!(w.effects.changed & 2, 2, "hart 1 is notified");
     assert_eq!(w.claim(), Some(103));
     assert!(!w.interrupted(1));
     assert_eq!(w.claim(), None);
@@ -178,7 +178,7 @@ fn an_event_is_queued_once_until_the_host_has_looked() {
 }
 
 #[test]
-fn masked_events_are_noted_but_tell_nobody() {
+fn masked_events_are_recorded_without_notification() {
     let mut w = World::new();
     w.ram.set(event(3), w.ram.get(event(3)) | event::CTL_M);
     w.post(3).unwrap();
@@ -197,7 +197,7 @@ fn what_is_no_event_changes_nothing() {
     w.ram.set(event(2), before[4]);
     assert_eq!(w.ram.words(), before);
     assert!(!w.interrupted(1));
-    // No such hart, no queue, another kind of target: noted, nobody told.
+    // No such hart, no queue, another kind of target: recorded without notification.
     for target in [to_hart(9, 1), to_hart(0, 1), 1 << event::CTL_KIND_SHIFT] {
         w.ram.set(event(2), event::CTL_V | target);
         w.post(2).unwrap();

@@ -344,12 +344,12 @@ impl Twin {
         let mut grace = 0;
         let (start, in_round) = loop {
             let start = pair.machines[0].now();
-            let (found, goes_on) = pair.step(watch);
+            let (found, continues) = pair.step(watch);
             if !found.is_empty() {
                 break (start, found);
             }
             grace += u64::from(pair.machines[0].now() > until);
-            if !goes_on || grace > GRACE {
+            if !continues || grace > GRACE {
                 return Ok(None);
             }
         };
@@ -371,7 +371,7 @@ impl Twin {
                 .iter()
                 .map(|hart| (hart.now(), hart.pc(), hart.mode()))
                 .collect();
-            let (found, goes_on) = pair.step(watch);
+            let (found, continues) = pair.step(watch);
             if !found.is_empty() {
                 let moved = |hart: &usize| {
                     let ran = |machine: &Machine| machine.harts[*hart].now() != before[*hart].0;
@@ -389,7 +389,7 @@ impl Twin {
                 events(&mut text, &pair.comparison);
                 return Ok(Some(text));
             }
-            if !goes_on {
+            if !continues {
                 break;
             }
         }

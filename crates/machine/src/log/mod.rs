@@ -4,7 +4,7 @@
 //! harts ── Observer ──> exec, csr lines ─┐
 //!   └───── Sink ──────> (marks traps)    ├──> LogFile, one line per event
 //! architecture ── watcher ──> intc lines ┤
-//! harts ── Sink ── trap lines ───────────┘    written by whoever gets LogFile, see `Log::writer`
+//! harts ── Sink ── trap lines ───────────┘    written by the owner of LogFile, see `Log::writer`
 //! ```
 //!
 //! The form of the lines is documented in `docs/tracing.md`. A log does not change the run.

@@ -65,7 +65,7 @@ pub trait Watcher: Sync {
     /// A run begins.
     fn begins(&self, run: &RunId);
     /// Some run has made progress.
-    fn goes_on(&self);
+    fn progresses(&self);
     /// A run has ended: with an error, or well.
     fn ends(&self, run: &RunId, error: Option<&anyhow::Error>);
 }
@@ -111,7 +111,7 @@ impl Series {
     fn one(&self, run: &RunId, watcher: &dyn Watcher, keep: Keep<'_>) -> Result<LedgerFile> {
         watcher.begins(run);
         let (observe, checkpoints) = (ObserveOptions::default(), Checkpoints::default());
-        let mut poll = |_: &Machine, _: &SharedRecorder| watcher.goes_on();
+        let mut poll = |_: &Machine, _: &SharedRecorder| watcher.progresses();
         let result = self.plan.run(run, &observe, &checkpoints, &mut poll);
         let result = result.and_then(|(ledger, _)| keep(run, &ledger).map(|()| ledger));
         if !interrupt::requested() {

@@ -12,7 +12,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemory, Permissions};
 
 const ENTRY: u64 = 64;
 const HANDLED: u64 = 8;
-/// Largest value of BURST.
+/// Maximum value of BURST.
 pub(super) const MAX_BURST: u32 = 8;
 
 pub(super) struct Source {
@@ -20,9 +20,9 @@ pub(super) struct Source {
     kind: Kind,
     pub(super) sent: u64,
     pub(super) high: bool,
-    /// Started and not stopped since: the line may go high.
+    /// Whether it has been started and not stopped since, so that the line may go high.
     pub(super) active: bool,
-    /// Sends no more: all were sent, or the guest's counter is impossible.
+    /// Whether it sends no more: all were sent, or the guest's counter is impossible.
     pub(super) finished: bool,
 }
 
@@ -33,7 +33,7 @@ impl Source {
     }
 }
 
-/// What the guest set up.
+/// Settings of the guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Setup {
     /// Guest physical address of the shared page.
@@ -42,7 +42,7 @@ pub(super) struct Setup {
     pub(super) count: u32,
     /// Microseconds between two rounds.
     pub(super) interval: u32,
-    /// How far a source that is not EDGE runs ahead.
+    /// How far a source other than EDGE runs ahead.
     pub(super) burst: u32,
     /// Sources that send.
     pub(super) mask: u32,
@@ -63,11 +63,11 @@ impl Default for Setup {
 #[derive(Default)]
 pub(super) struct Control {
     pub(super) setup: Setup,
-    /// The thread has rounds to do.
+    /// Whether the thread has rounds to do.
     pub(super) running: bool,
-    /// Rounds wait until the guest is resumed.
+    /// Whether rounds wait until the guest is resumed.
     paused: bool,
-    /// The thread is in a round.
+    /// Whether the thread is in a round.
     busy: bool,
     quit: bool,
 }
@@ -200,7 +200,7 @@ impl TestDevice {
             self.changed.notify_all();
             if control.running && setup.interval > 0 {
                 let interval = Duration::from_micros(setup.interval.into());
-                // Wakes early when anything changes, which only shortens the interval.
+                // Wakes early after any change, which only shortens the interval.
                 control = self
                     .changed
                     .wait_timeout(control, interval)

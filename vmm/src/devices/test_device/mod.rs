@@ -1,5 +1,5 @@
 //! The test device: numbers its interrupts in a page that it shares with the guest, which counts
-//! what arrives.
+//! those that arrive.
 //!
 //! ```text
 //! device thread: for each source: sent += 1, then interrupt    (at most BURST ahead of `handled`)
@@ -14,7 +14,7 @@
 //!
 //! | register | meaning |
 //! |---|---|
-//! | ID, SOURCES | constants: what it is, number of sources |
+//! | ID, SOURCES | constants: identity, number of sources |
 //! | PAGE (low, high half) | guest physical address of the shared page |
 //! | COUNT | interrupts per source, 0: no end |
 //! | INTERVAL | microseconds between two rounds |

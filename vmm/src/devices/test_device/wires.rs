@@ -1,4 +1,4 @@
-//! Which kinds of sources the device has, and how they interrupt.
+//! Kinds of the device's sources, and their ways of injection.
 
 use crate::error::Result;
 use crate::irqchip::controller::InterruptController;
@@ -8,13 +8,13 @@ use crate::map;
 use clap::ValueEnum;
 use std::str::FromStr;
 
-/// What the user wants of the test device: `N` or `N,HOW`.
+/// Option of the test device: `N` or `N,HOW`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sources {
     /// Number of sources, 1..=[`map::TEST_SOURCES`].
     pub number: u8,
-    /// How they interrupt, in turn, so that each kind of source takes each way that it can; as the
-    /// other devices (`--inject`) if there is none.
+    /// Ways of injection, used in turn, so that each kind of source uses each possible way; if
+    /// empty, that of the other devices (`--inject`).
     pub inject: &'static [Injection],
 }
 
@@ -31,7 +31,7 @@ impl FromStr for Sources {
                     value.is_some_and(|value| value.get_name() == name)
                 };
                 let found = Injection::ALL.iter().find(named);
-                let found = found.ok_or_else(|| format!("`{name}` is no way to interrupt"))?;
+                let found = found.ok_or_else(|| format!("`{name}` is not a way to interrupt"))?;
                 (number, std::slice::from_ref(found))
             }
         };
@@ -42,7 +42,7 @@ impl FromStr for Sources {
     }
 }
 
-/// Connects the sources: of all kinds that the controller has, in turn.
+/// Connects the sources, of all kinds of the controller in turn.
 ///
 /// # Errors
 /// [`Error::Failed`](crate::error::Error::Failed) if KVM refuses a source.

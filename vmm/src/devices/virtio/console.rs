@@ -9,7 +9,7 @@ use trapless_devices::virtio::VirtioMmio;
 use trapless_devices::virtio::console::Console;
 use trapless_devices::{StateError, StateReader, StateWriter};
 
-/// Typed bytes on their way to the virtio console.
+/// Input of the virtio console.
 pub struct ConsoleInput {
     device: Arc<Locked<VirtioMmio<Console>>>,
     ahead: Mutex<VecDeque<u8>>,
@@ -28,7 +28,7 @@ impl ConsoleInput {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands over what the console takes; returns how much stays behind.
+    /// Passes as much as the console accepts; returns how much remains.
     fn drain(&self, more: &[u8]) -> usize {
         let mut ahead = self.ahead();
         ahead.extend(more);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use trapless_devices::DeviceEvents;
 
-/// Most messages of a VMM, however often its guest starts again.
+/// Maximum number of messages of a VMM, however often its guest restarts.
 const MESSAGES: u32 = 16;
 
 /// Counts messages, so that a guest cannot fill the terminal or a log of the host.
@@ -12,7 +12,7 @@ const MESSAGES: u32 = 16;
 pub struct Mistakes(AtomicU32);
 
 impl Mistakes {
-    /// The message about a mistake, unless there were too many.
+    /// The message about an error, unless there were too many.
     fn message(&self, device: &str, what: &str) -> Option<String> {
         let more = |n| (n < MESSAGES).then_some(n + 1);
         let before = self
@@ -29,7 +29,7 @@ impl Mistakes {
     }
 }
 
-/// Prints the first mistake of a device's driver.
+/// Prints the first error of a device's driver.
 pub struct FirstMistake {
     all: Arc<Mistakes>,
     noticed: bool,

@@ -1,4 +1,4 @@
-//! A virtio device in its slot, whatever it is.
+//! A virtio device in its slot.
 
 use crate::bus::BusDevice;
 use crate::devices::locked::{Locked, Served};
@@ -15,10 +15,10 @@ pub const QUEUE_NOTIFY: u64 = 0x50;
 const STATUS: u64 = 0x70;
 const DRIVER_OK: u8 = 4;
 
-/// Where shadows of registers come from.
+/// Source of shadows of registers.
 pub trait ShadowSource {
-    /// A shadow of the registers at guest physical address `base`, a multiple of 4096. What the
-    /// driver acknowledges is cleared there, unless `fixed`.
+    /// A shadow of the registers at guest physical address `base`, a multiple of 4096. Interrupts
+    /// that the driver acknowledges are cleared in it, unless `fixed`.
     ///
     /// # Errors
     /// [`Error::Failed`](crate::error::Error::Failed) if KVM refuses it.
@@ -29,16 +29,16 @@ pub trait ShadowSource {
 pub trait Slot: BusDevice + Served + Stateful {
     /// Number of queues.
     fn queues(&self) -> usize;
-    /// What KVM signals for notifications of each queue, if somebody else serves the queues; else
-    /// none.
+    /// Eventfds that KVM signals for notifications of each queue, if the queues are served outside
+    /// this process; else none.
     fn kicks(&self) -> &[Arc<EventFd>] {
         &[]
     }
-    /// Does what a write of `queue` to QueueNotify does.
+    /// Handles a write of `queue` to QueueNotify.
     fn notify(&self, queue: u32);
 
-    /// Looks into all queues, for notifications that were under way when the guest was saved. A
-    /// spurious one does no harm.
+    /// Checks all queues, for notifications that were pending when the guest was saved. A spurious
+    /// one does no harm.
     fn notify_all(&self) {
         let mut status = [0; 4];
         self.read(STATUS, &mut status);

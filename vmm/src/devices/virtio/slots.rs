@@ -1,4 +1,4 @@
-//! Which virtio devices a guest has, and their slots.
+//! The virtio devices of a guest, and their slots.
 
 use crate::devices::input::InputSink;
 use crate::devices::locked::{HostClock, Locked, Served};
@@ -38,18 +38,18 @@ pub struct Disk {
     pub read_only: bool,
 }
 
-/// What outlives a guest that starts again.
+/// State that survives a restart of the guest.
 #[derive(Clone, Default)]
 pub struct Backends {
-    /// What the network card is connected to, if there is one.
+    /// The network card's tap interface, if there is one.
     pub tap: Option<SharedTap>,
-    /// The host's kernel moves its frames.
+    /// Whether the host's kernel moves its frames (vhost-net).
     pub vhost_net: bool,
     /// Messages about drivers.
     pub mistakes: Arc<Mistakes>,
 }
 
-/// The virtio devices that the user wants. There is a source of entropy besides.
+/// The virtio devices of the options. There is a source of entropy besides.
 pub struct Wanted<'a> {
     /// Disks, of which the first is `vda`.
     pub disks: &'a [Disk],
@@ -57,22 +57,22 @@ pub struct Wanted<'a> {
     pub vhost_user_blk: &'a [PathBuf],
     /// Sockets of back ends of further network cards.
     pub vhost_user_net: &'a [PathBuf],
-    /// How long to wait for a back end that has ended to come again.
+    /// How long to wait for a new back end after one has ended.
     pub reconnect: Duration,
     /// Network and messages.
     pub backends: &'a Backends,
     /// Whether there is a console.
     pub console: bool,
-    /// What lets the guest's controller answer registers, if it is to.
+    /// Shadows by which the guest's controller handles registers, if that is enabled.
     pub shadows: Option<&'a dyn ShadowSource>,
 }
 
-/// What devices are connected to.
+/// Host resources for devices.
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
     /// Guest RAM.
     pub ram: &'a Arc<GuestRam>,
-    /// What interrupts go to.
+    /// The interrupt controller.
     pub controller: &'a Arc<dyn InterruptController>,
     /// Wakes the event loop.
     pub wake: &'a Arc<EventFd>,
@@ -80,11 +80,11 @@ pub struct Host<'a> {
     pub clock: HostClock,
 }
 
-/// Fills the slots from slot 0: disks, network, console, entropy. Returns where typed bytes go, if
-/// there is a console.
+/// Fills the slots from slot 0: disks, network, console, entropy. Returns the receiver of typed
+/// bytes, if there is a console.
 ///
 /// # Errors
-/// [`Error::User`] for disks that cannot be used, [`Error::Failed`] for what the system refused.
+/// [`Error::User`] for disks that cannot be used, [`Error::Failed`] for failed system calls.
 pub fn fill(
     wanted: Wanted<'_>,
     host: Host<'_>,
@@ -124,7 +124,7 @@ pub fn fill(
     Ok(console)
 }
 
-/// What fills the slots.
+/// State while slots are filled.
 struct Slots<'a> {
     host: Host<'a>,
     mistakes: Arc<Mistakes>,
@@ -137,8 +137,8 @@ struct Placed<D> {
     base: u64,
     irq: u32,
     device: VirtioMmio<D>,
-    /// What lets the guest's controller answer its registers, if it does. The driver's
-    /// acknowledgement in a shadow does not lower a line, so that only edges go with one.
+    /// The shadow of its registers for the guest's controller, if any. The driver's acknowledgement
+    /// in a shadow does not lower a line, so a shadow needs edge-triggered interrupts.
     shadowed: bool,
 }
 
@@ -170,7 +170,7 @@ impl Slots<'_> {
         self.add_watched(name, device, |_| None)
     }
 
-    /// Adds a device for which the event loop watches what `watch` says.
+    /// Adds a device with a descriptor that the event loop watches.
     fn add_watched<D: VirtioDevice + 'static>(
         &mut self,
         name: &str,
@@ -210,8 +210,8 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Adds a device whose queues somebody else serves, who interrupts the guest without this
-    /// process where its controller is KVM's. Its state is not all here, so that it is not saved.
+    /// Adds a device whose queues are served outside this process, with interrupts by KVM if it has
+    /// the controller. Part of its state is elsewhere, so it is not saved.
     fn add_elsewhere<D: ServedElsewhere>(
         &mut self,
         name: &str,
@@ -276,7 +276,8 @@ impl Slots<'_> {
     }
 }
 
-/// How virtio devices interrupt: by edges if the controller has them and registers are shadowed.
+/// Kind of the interrupts of virtio devices: edges if the controller has them and registers are
+/// shadowed.
 pub fn virtio_kind(controller: &dyn InterruptController, shadowed: bool) -> wire::Kind {
     let features = controller.features();
     if shadowed && features.edges {

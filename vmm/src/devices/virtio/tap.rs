@@ -7,8 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trapless_devices::virtio::net::{NetBackend, Tap};
 
-/// A tap interface that survives the restart of a guest: closing it would take its configuration
-/// with it.
+/// A tap interface that survives the restart of a guest: closing it would remove its configuration.
 #[derive(Clone)]
 pub struct SharedTap {
     tap: Arc<Mutex<Tap>>,
@@ -19,7 +18,7 @@ impl SharedTap {
     /// Attaches to the interface `name`.
     ///
     /// # Errors
-    /// [`Error::User`] with what is missing.
+    /// [`Error::User`] if it cannot be attached.
     pub fn open(name: &str) -> Result<Self> {
         let tap = Tap::open(name).map_err(|e| Error::user(e.to_string()))?;
         Ok(Self {
@@ -62,8 +61,8 @@ impl AsRawFd for SharedTap {
     }
 }
 
-/// A locally administered MAC address that depends on the name of what a card is connected to only
-/// (FNV-1a), so that two guests of a host differ and one guest keeps its own.
+/// A locally administered MAC address that depends only on the name of the interface (FNV-1a), so
+/// that two guests of a host differ and each guest keeps its own.
 pub fn mac_address(name: &str) -> [u8; 6] {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)

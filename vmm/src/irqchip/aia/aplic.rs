@@ -1,7 +1,7 @@
 //! An APLIC in the VMM, for guests whose IMSICs alone are in KVM: it turns wires into messages.
 //!
-//! A guest has a supervisor-level domain only. It is the child of a machine-level domain that
-//! nobody sees and that delegates everything.
+//! A guest has a supervisor-level domain only. It is the child of a hidden machine-level domain
+//! that delegates everything.
 
 use crate::bus::{BusDevice, fill, value};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use trapless_intc::aia::aplic::{Aplic, Delivery, Level, Message, SOURCES};
 /// `sourcecfg` of source 1, and its bit that delegates the source to child 0.
 const SOURCECFG: u64 = 4;
 const DELEGATE: u32 = 1 << 10;
-/// Longest saved state in bytes.
+/// Maximum length of a saved state in bytes.
 const STATE_LIMIT: usize = 1 << 20;
 
-/// Called with each message that the APLIC sends.
+/// Callback for each message that the APLIC sends.
 pub type Send = Box<dyn Fn(Message) + std::marker::Send + Sync>;
 
 /// The APLIC.
@@ -82,7 +82,7 @@ impl UserAplic {
     /// [`StateError`] if it is not the state of such an APLIC.
     pub fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         let saved: Aplic = serde_json::from_slice(from.bytes(STATE_LIMIT)?)
-            .map_err(|_| StateError("is no APLIC"))?;
+            .map_err(|_| StateError("is not an APLIC"))?;
         let mut model = self.model();
         if !model.fits(&saved) {
             return Err(StateError("has another number of sources or vCPUs"));

@@ -36,7 +36,8 @@ impl InterruptController for Controller {
             holds_pending: false,
             trigger_cell: true,
             device_kind: Kind::Level,
-            // A message of the VMM's APLIC is an edge, which no access to a register has to end.
+            // A message of the VMM's APLIC is an edge, which needs no access to a register to end
+            // it.
             virtio_kind: match self.0.aplic() {
                 Some(_) => Kind::Edge,
                 None => Kind::Level,

@@ -1,4 +1,4 @@
-//! The AIA of one guest: where its wires go.
+//! The AIA of one guest, which receives its wires.
 
 use crate::irqchip::aia::aplic::UserAplic;
 use crate::irqchip::aia::messages::Messages;

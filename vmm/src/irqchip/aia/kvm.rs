@@ -1,4 +1,4 @@
-//! The AIA of a guest by KVM: how its device is set up.
+//! Setup of KVM's AIA device for a guest.
 
 use crate::error::{Error, Result};
 use crate::irqchip::aia::device::Aia;
@@ -24,7 +24,7 @@ pub fn supported(vm: &VmFd) -> bool {
 struct KvmPort {
     vm: Arc<VmFd>,
     device: KvmDevice,
-    /// By GSI; KVM listens to each as long as it is open.
+    /// By GSI; KVM uses each as long as it is open.
     irqfds: RwLock<Vec<EventFd>>,
 }
 
@@ -109,7 +109,7 @@ pub fn create(vm: &Arc<VmFd>, vcpus: u16, mode: Mode, split: bool) -> Result<Arc
     // Without guest files KVM knows only emulation, and `auto` means that.
     let offered = port
         .get(uapi::GRP_CONFIG, uapi::MODE)
-        .map_err(refused("KVM does not tell its mode of AIA"))?;
+        .map_err(refused("KVM does not report its mode of AIA"))?;
     let without_files = offered == Mode::Emul.number();
     if mode == Mode::Hwaccel && without_files {
         return Err(Error::user(
@@ -121,7 +121,7 @@ pub fn create(vm: &Arc<VmFd>, vcpus: u16, mode: Mode, split: bool) -> Result<Arc
             .map_err(refused("KVM refuses the mode of AIA"))?;
     }
     let ids = port.get(uapi::GRP_CONFIG, uapi::IDS).map_err(refused(
-        "KVM does not tell the number of interrupt identities",
+        "KVM does not report the number of interrupt identities",
     ))?;
     for (attribute, value) in [
         (uapi::SOURCES, if split { 0 } else { SOURCES.into() }),

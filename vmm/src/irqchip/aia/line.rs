@@ -43,14 +43,14 @@ impl Wire for Line {
 impl IrqLine for Line {
     fn set(&self, high: bool) {
         if self.kind == Kind::Edge {
-            // Devices set the line high at each event, and again when the driver has acknowledged
+            // Devices drive the line high at each event, and again when the driver has acknowledged
             // one of two.
             if high {
                 self.pulse();
             }
             return;
         }
-        // Devices repeat levels; only changes are worth a system call.
+        // Devices repeat levels; only changes need a system call.
         if self.level.swap(high, Ordering::SeqCst) != high {
             self.aia.drive(self.source, high);
         }

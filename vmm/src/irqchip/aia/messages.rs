@@ -5,8 +5,8 @@ use crate::irqchip::injections::{Counters, count};
 use crate::map;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most messages that have an irqfd. Further ones are sent by `KVM_SIGNAL_MSI`, which carries the
-/// whole message.
+/// Maximum number of messages with an irqfd. Further ones are sent by `KVM_SIGNAL_MSI`, which
+/// carries the whole message.
 pub(super) const ROUTES: usize = 1024;
 
 /// Sends messages to interrupt files by irqfds.

@@ -5,8 +5,8 @@
 //! device -- wire --> KVM_IRQ_LINE --> APLIC (KVM) ---- MSI --> interrupt file of a vCPU
 //! device -- wire --> APLIC (VMM) -- irqfd with route -- MSI --> interrupt file of a vCPU
 //! ```
-//! The second way makes each interrupt one write of an eventfd, and the guest's device tree calls
-//! its virtio devices edge-triggered, so that no access to the APLIC ends an interrupt.
+//! The second way makes each interrupt one write of an eventfd, and in the guest's device tree
+//! virtio devices are edge-triggered, so that no access to the APLIC is needed to end an interrupt.
 //!
 //! A vCPU's interrupt file is a guest interrupt file of the hart it runs on while one is free
 //! there, else memory that KVM emulates.

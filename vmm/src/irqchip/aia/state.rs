@@ -7,8 +7,8 @@ use std::io;
 use trapless_devices::{StateError, StateReader, StateWriter};
 
 impl Aia {
-    /// Registers of the APLIC that are saved, in the order in which they can be restored: what
-    /// makes it send comes last. Bits of `setip` are cleared first, because a wire that a device
+    /// Registers of the APLIC that are saved, in the order in which they can be restored: those
+    /// that make it send come last. Bits of `setip` are cleared first, because a wire that a device
     /// drives has made its source pending.
     fn aplic_registers() -> impl Iterator<Item = u64> {
         let per_source = |base: u64| (0..u64::from(SOURCES)).map(move |n| base + 4 * n);
@@ -61,7 +61,7 @@ impl Aia {
     /// now.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// If the state cannot be restored.
     pub fn restore(&self, from: &mut StateReader<'_>) -> Result<(), String> {
         let bad = |e: StateError| format!("the saved interrupt controller {e}");
         let set = |group, attribute, value| {

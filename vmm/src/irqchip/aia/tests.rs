@@ -158,7 +158,7 @@ fn each_message_has_a_route_until_a_guest_wants_too_many() {
         assert_eq!(
             model.written,
             [0, 1, 0],
-            "and nothing for those that name nobody"
+            "and nothing for those without a target"
         );
     }
     for identity in 1..=2 * ROUTES as u32 {

@@ -83,7 +83,7 @@ impl InterruptController for Controller {
         Ok(())
     }
 
-    /// Before the devices, whose wires are then driven as they were.
+    /// Before the devices, which then drive their wires as before.
     fn begin_restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), String> {
         self.0
             .restore(from)

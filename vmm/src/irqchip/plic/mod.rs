@@ -6,7 +6,7 @@ pub mod kvm;
 pub mod shared;
 mod window;
 
-/// A PLIC that interrupts nobody, for tests of what needs an interrupt controller.
+/// A PLIC without outputs, for tests that need an interrupt controller.
 #[cfg(test)]
 pub(crate) fn unconnected() -> std::sync::Arc<dyn super::controller::InterruptController> {
     let plic = shared::SharedPlic::new(crate::map::PLIC_SOURCES, Vec::new());

@@ -1,12 +1,12 @@
-//! The PLIC of a guest in user space, shared by all threads, with its way into the vCPUs.
+//! The PLIC of a guest in user space, shared by all threads, with its outputs to the vCPUs.
 //!
 //! ```text
 //! device or vCPU thread   -- set_source --> [ Mutex: Plic, line levels ] -- KVM_INTERRUPT --> vCPU
 //! vCPU thread (MMIO exit) -- claim, ... --> [                          ]
 //! ```
-//! A change of a context's output is passed on to KVM while the mutex is held. Two threads that
-//! change the PLIC at once therefore tell KVM in the same order, and the line KVM holds is the line
-//! the PLIC drives.
+//! A change of a context's output is passed to KVM while the mutex is held. Concurrent changes by
+//! two threads therefore reach KVM in the same order, and the line's level in KVM is the one the
+//! PLIC drives.
 
 use crate::irqchip::injections::Injections;
 use crate::irqchip::wire::{Kind, Wire};
@@ -20,7 +20,7 @@ pub trait ExternalLine: Send {
     fn set(&self, high: bool);
 }
 
-/// Longest saved state in bytes: that of 512 contexts takes about 60 KiB.
+/// Maximum length of a saved state in bytes: that of 512 contexts takes about 60 KiB.
 const STATE_LIMIT: usize = 1 << 20;
 
 struct State {
@@ -105,7 +105,7 @@ impl SharedPlic {
     /// [`StateError`] if it is not the state of such a PLIC.
     pub fn restore(&self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         let state = serde_json::from_slice(from.bytes(STATE_LIMIT)?)
-            .map_err(|_| StateError("is no PLIC"))?;
+            .map_err(|_| StateError("is not a PLIC"))?;
         let mut guard = self.state();
         let all = &mut *guard;
         all.plic
@@ -153,7 +153,8 @@ impl Line {
 
 impl IrqLine for Line {
     fn set(&self, high: bool) {
-        // Devices set the line high at each event; going low would take back what is pending.
+        // Devices drive the line high at each event; a low level would withdraw the pending
+        // interrupt.
         if high || !self.edge {
             self.plic.set_source(self.source, high);
         }

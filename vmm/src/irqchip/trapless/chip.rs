@@ -1,4 +1,4 @@
-//! The controller of one guest: its sources, and the ways an interrupt takes into the guest.
+//! The controller of one guest: its sources, and the ways of injection.
 
 use crate::irqchip::injections::{Counters, count};
 use crate::irqchip::options::Injection;
@@ -21,10 +21,10 @@ pub(super) struct Configured {
 
 pub(super) struct Source {
     configured: OnceLock<Configured>,
-    /// The level the device drives, whatever way it takes to the guest.
+    /// The level that the device drives.
     pub(super) level: AtomicBool,
-    /// What its device does when the guest has completed it. Without, the level that the device
-    /// drives is asserted again.
+    /// Callback of its device when the guest has completed it. Without one, the level that the
+    /// device drives is asserted again.
     pub(super) on_completion: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -110,7 +110,8 @@ impl Chip {
         done
     }
 
-    /// One operation by the way of the source, or by `KVM_IRQ_LINE` if the thread lacks a grant.
+    /// One operation by the source's way of injection, or by `KVM_IRQ_LINE` if the thread lacks a
+    /// grant.
     pub(super) fn inject(&self, number: u16, way: Injection, op: Op) {
         let done = match (way, op) {
             // An irqfd only raises; completion lowers the line.
@@ -183,7 +184,7 @@ impl Chip {
     }
 }
 
-/// A thread's right to execute `ugenvsei`. Stays in its thread.
+/// A thread's right to execute `ugenvsei`. Not sent to other threads.
 pub struct Grant {
     chip: Arc<Chip>,
     thread: PhantomData<*const ()>,

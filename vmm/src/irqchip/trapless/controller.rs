@@ -19,14 +19,14 @@ use trapless_isa::xtrapless;
 use vm_fdt::FdtWriter;
 use vmm_sys_util::eventfd::EventFd;
 
-/// Xtrapless, with the way that interrupts of devices take unless something else is asked for.
+/// Xtrapless, with the default way of injection of devices.
 pub struct Controller {
     chip: Arc<Chip>,
     way: Injection,
 }
 
 impl Controller {
-    /// `chip`, whose devices interrupt by `way`.
+    /// A controller with `chip`, whose devices interrupt by `way`.
     pub fn new(chip: Arc<Chip>, way: Injection) -> Self {
         Self { chip, way }
     }
@@ -36,7 +36,7 @@ impl InterruptController for Controller {
     fn features(&self) -> Features {
         let device_kind = match self.way {
             Injection::Ugenvsei | Injection::Ioctl => Kind::Level,
-            // An irqfd cannot lower the line: completion has to.
+            // An irqfd cannot lower the line, so completion must.
             Injection::Irqfd => Kind::Resample,
         };
         Features {
@@ -105,7 +105,7 @@ impl InterruptController for Controller {
         Some(Box::new(self.chip.grant()))
     }
 
-    /// Asks devices for the level of their line when the guest has completed a resampled source.
+    /// Queries devices for the level of their line when the guest has completed a resampled source.
     fn watches(&self) -> Vec<Watch> {
         let watch = |number| {
             let fd = self.chip.resample_fd(number)?;

@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use trapless_isa::xtrapless::csr::UGENVSEI;
 use trapless_isa::xtrapless::hgrant;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -104,9 +105,16 @@ impl Port for KvmPort {
 
     fn ugenvsei(&self, operand: u64) {
         // SAFETY: writes no memory of this program. It is legal because the kernel gave this thread
-        // a grant, which `Chip` has checked. No `nomem`: what the device wrote for the guest has to
-        // be in memory before.
-        unsafe { std::arch::asm!("csrw 0x800, {}", in(reg) operand, options(nostack)) };
+        // a grant, which `Chip` has checked. No `nomem`: data that the device wrote for the guest
+        // must be in memory before.
+        unsafe {
+            std::arch::asm!(
+                "csrw {csr}, {operand}",
+                csr = const UGENVSEI,
+                operand = in(reg) operand,
+                options(nostack)
+            )
+        };
     }
 
     fn irq_line(&self, source: u16, high: bool) -> io::Result<()> {

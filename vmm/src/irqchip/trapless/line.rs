@@ -77,13 +77,13 @@ impl IrqLine for Line {
             return;
         };
         if configured.kind == Kind::Edge {
-            // Devices set the line high at each event.
+            // Devices drive the line high at each event.
             if high && !self.chip.quiet.load(Ordering::SeqCst) {
                 self.pulse();
             }
             return;
         }
-        // Devices repeat levels; only changes are worth an instruction.
+        // Devices repeat levels; only changes need an instruction.
         let changed = source.level.swap(high, Ordering::SeqCst) != high;
         if changed && !self.chip.quiet.load(Ordering::SeqCst) {
             let op = if high { Op::Assert } else { Op::Deassert };

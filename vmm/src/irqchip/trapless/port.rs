@@ -4,12 +4,12 @@ use std::io;
 use std::os::fd::RawFd;
 use vmm_sys_util::eventfd::EventFd;
 
-/// KVM and the instruction, as Xtrapless uses them.
+/// Operations of KVM and the instruction that Xtrapless uses.
 pub trait Port: Send + Sync {
-    /// Lets the calling thread execute `ugenvsei` for all sources of this guest; `false` if KVM
-    /// refuses.
+    /// Obtains a grant for the calling thread to execute `ugenvsei` for all sources of this guest;
+    /// `false` if KVM refuses.
     fn take_grant(&self) -> bool;
-    /// Gives the calling thread's grant back.
+    /// Returns the calling thread's grant.
     fn return_grant(&self);
     /// Whether the calling thread may execute `ugenvsei` for this guest.
     fn granted(&self) -> bool;
@@ -17,9 +17,9 @@ pub trait Port: Send + Sync {
     fn ugenvsei(&self, operand: u64);
     /// `KVM_IRQ_LINE`.
     fn irq_line(&self, source: u16, high: bool) -> io::Result<()>;
-    /// Creates the eventfds of a source and hands them to KVM.
+    /// Creates the eventfds of a source and passes them to KVM.
     fn add_irqfd(&self, source: u16, resample: bool) -> io::Result<()>;
-    /// Hands KVM an eventfd of somebody else for a source.
+    /// Passes an existing eventfd for a source to KVM.
     fn lend_irqfd(&self, source: u16, event: &EventFd) -> io::Result<()>;
     /// Writes the eventfd of a source.
     fn write_irqfd(&self, source: u16) -> io::Result<()>;

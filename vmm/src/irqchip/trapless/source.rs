@@ -1,4 +1,4 @@
-//! Sources of Xtrapless, as KVM's source table and `ugenvsei` have them.
+//! Sources of Xtrapless in the formats of KVM's source table and `ugenvsei`.
 
 use crate::irqchip::wire::Kind;
 use trapless_isa::xtrapless;
@@ -6,7 +6,7 @@ use trapless_isa::xtrapless;
 /// Sources of a guest: enough for all devices and 32 of the test device.
 pub const SOURCES: u16 = 63;
 
-/// Priority of every source; a guest that wants to order them has `vsthreshold` for it.
+/// Priority of every source; guests can order them by `vsthreshold`.
 const PRIORITY: u64 = 1;
 
 /// Entry of the source table for KVM: priority, kind and vhart.

@@ -1,4 +1,4 @@
-//! Save and restore of a [`Chip`]. The vCPUs do not run, and nobody injects.
+//! Save and restore of a [`Chip`]. The vCPUs do not run, and nothing is injected.
 
 use crate::irqchip::options::Injection;
 use crate::irqchip::trapless::chip::Chip;
@@ -59,7 +59,7 @@ impl Chip {
     /// Restores the state, after the devices have driven their lines.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// If the state cannot be restored.
     pub fn restore(&self, from: &mut StateReader<'_>) -> Result<(), String> {
         let bad = |e: StateError| format!("the saved interrupt controller {e}");
         let refused = |e: io::Error| format!("KVM refuses the saved interrupt controller: {e}");
@@ -76,7 +76,7 @@ impl Chip {
             let kind = self.kind(number).ok_or_else(|| {
                 "the saved guest has other interrupt sources; use the same options".to_string()
             })?;
-            // The kind is what this VMM's way of injecting needs, the rest is what the guest chose.
+            // The kind depends on this VMM's way of injection, the rest on the guest.
             let vhart = (entry & xtrapless::source::ENTRY_VHART) as u16;
             if vhart >= self.vharts {
                 return Err(bad(StateError("names a vCPU that does not exist")));
@@ -87,7 +87,7 @@ impl Chip {
                 lines.push((number, high));
             }
         }
-        // Last, because a line that goes high makes its source pending, which it was perhaps not.
+        // Last, because a line that goes high makes its source pending, which it may not have been.
         for vhart in 0..self.vharts {
             for word in words() {
                 let value = from.number().map_err(bad)?;
@@ -95,7 +95,8 @@ impl Chip {
             }
         }
         self.quiet.store(false, Ordering::SeqCst);
-        // An injection or the notification of a completion was pending: the device decides.
+        // An injection or the notification of a completion was pending: the device determines the
+        // level.
         for (number, high) in lines {
             let level = self
                 .source(number)

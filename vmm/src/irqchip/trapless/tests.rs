@@ -128,7 +128,7 @@ fn only_changes_are_injected_by_instruction_under_a_grant_else_by_ioctl() {
     assert_eq!((totals.ugenvsei, totals.ioctl, totals.grants), (2, 2, 1));
 }
 
-/// What a shadow of registers needs: nobody lowers the line between two events.
+/// What a shadow of registers needs: the line is not lowered between two events.
 #[test]
 fn an_edge_triggered_line_injects_each_event() {
     let (mock, chip) = chip();
@@ -209,12 +209,12 @@ fn a_restored_chip_has_routes_files_and_lines_and_catches_up_with_devices() {
 
     // A device whose line was completed without its knowledge is asked, and does not want it high
     // any more.
-    let asked = Arc::new(AtomicBool::new(false));
-    let hook = Arc::clone(&asked);
+    let called = Arc::new(AtomicBool::new(false));
+    let hook = Arc::clone(&called);
     lines[2].on_completion(Box::new(move || hook.store(true, Ordering::SeqCst)));
     fresh.hush();
     fresh.restore(&mut StateReader::new(&state)).unwrap();
-    assert!(asked.load(Ordering::SeqCst));
+    assert!(called.load(Ordering::SeqCst));
     assert!(!mock.take_log().contains(&"irqfd 3".to_string()));
 
     for len in (0..state.len()).step_by(8) {

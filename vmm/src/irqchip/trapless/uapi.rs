@@ -18,7 +18,7 @@ pub const CONFIG_NR_SOURCES: u64 = defined("KVM_DEV_TRAPLESS_CONFIG_NR_SOURCES")
 pub const GRP_CTRL: u32 = defined("KVM_DEV_TRAPLESS_GRP_CTRL") as u32;
 /// Allocates the domain.
 pub const CTRL_INIT: u64 = defined("KVM_DEV_TRAPLESS_CTRL_INIT");
-/// Completes when no lookup uses older contents of the tables and completions have been passed on.
+/// Completes when no lookup uses older contents of the tables and completions have been delivered.
 pub const CTRL_SYNC: u64 = defined("KVM_DEV_TRAPLESS_CTRL_SYNC");
 /// Group: entry of the source table, u64.
 pub const GRP_SOURCE: u32 = defined("KVM_DEV_TRAPLESS_GRP_SOURCE") as u32;

@@ -37,8 +37,8 @@ pub fn work(
             if next == Some(number) {
                 line.send(&Message::Begins(format!("{disturbance} at {place}")))?;
                 let boundary = boundary.get_or_insert_with(|| Boundary::here(ready));
-                let goes_on = ready.recorder.lock().measured_status().is_none();
-                let undisturbed = (returns && goes_on && disturbance.may_come_to_nothing())
+                let continues = ready.recorder.lock().measured_status().is_none();
+                let undisturbed = (returns && continues && disturbance.may_come_to_nothing())
                     .then(|| Undisturbed::after(boundary, ready))
                     .transpose()?;
                 disturb(&mut ready.machine, hart, disturbance);

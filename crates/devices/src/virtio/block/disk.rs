@@ -1,4 +1,4 @@
-//! What a block device stores its sectors in.
+//! Storage of a block device.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -30,17 +30,17 @@ pub trait Disk: Send {
     /// Returns when everything written is on stable storage, as far as the store has any.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Why a machine with this disk cannot be saved, as a sentence; `None`: it can.
+    /// Why a machine with this disk cannot be saved; `None`: it can.
     fn obstacle(&self) -> Option<&'static str> {
         None
     }
 
-    /// Appends what was written and is in no file.
+    /// Appends writes that are not in a file.
     fn save(&self, to: &mut StateWriter) {
         let _ = to;
     }
 
-    /// Takes over what [`save`](Self::save) wrote for the same disk.
+    /// Restores the state written by [`save`](Self::save) for the same disk.
     ///
     /// # Errors
     /// [`StateError`] if it is not from such a disk.
@@ -50,7 +50,7 @@ pub trait Disk: Send {
     }
 }
 
-/// Why a disk image cannot be used. Each is a sentence for the user.
+/// Why a disk image cannot be used; each is a message for the user.
 #[derive(Debug, Error)]
 pub enum DiskError {
     /// The file could not be opened.
@@ -130,11 +130,10 @@ impl RawDisk {
         Self::from_file(file, writable).map_err(refused)
     }
 
-    /// As [`open`](Self::open) with a file that is open already, whatever it begins with and
-    /// however short it is.
+    /// As [`open`](Self::open) with an open file, without checks of its format and length.
     ///
     /// # Errors
-    /// If its size cannot be found out.
+    /// If its size cannot be determined.
     pub fn from_file(mut file: File, writable: bool) -> io::Result<Self> {
         Ok(Self {
             sectors: file.seek(SeekFrom::End(0))? / SECTOR,

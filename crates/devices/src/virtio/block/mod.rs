@@ -40,7 +40,7 @@ pub struct Block {
     chunk: Vec<u8>,
 }
 
-/// How a request ends when it does not succeed.
+/// Status of a failed request.
 enum Failure {
     /// Status VIRTIO_BLK_S_IOERR.
     Io,
@@ -57,13 +57,13 @@ impl From<DriverFault> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(_: std::io::Error) -> Self {
-        // The driver gets no more than "I/O error"; there is no channel for the cause.
+        // The driver only gets "I/O error"; the protocol has no field for the cause.
         Self::Io
     }
 }
 
 impl Block {
-    /// A device on `disk` that answers `serial` (cut at 20 bytes) when asked for its id.
+    /// A device on `disk` with the id `serial` (truncated to 20 bytes).
     pub fn new(disk: Box<dyn Disk>, serial: &str) -> Self {
         let mut id = [0; ID];
         for (to, from) in id.iter_mut().zip(serial.bytes()) {
@@ -75,7 +75,7 @@ impl Block {
         config[20..24].copy_from_slice(&(SECTOR as u32).to_le_bytes());
         config[36..40].copy_from_slice(&MAX_CLEAR_SECTORS.to_le_bytes());
         config[40..44].copy_from_slice(&MAX_CLEAR_RANGES.to_le_bytes());
-        // Discard in units of a page, which is also what an overlay can drop.
+        // Discard in units of a page, which is also the unit of an overlay.
         config[44..48].copy_from_slice(&8_u32.to_le_bytes());
         config[48..52].copy_from_slice(&MAX_CLEAR_SECTORS.to_le_bytes());
         config[52..56].copy_from_slice(&MAX_CLEAR_RANGES.to_le_bytes());
@@ -97,7 +97,7 @@ impl Block {
         if chain.read(io, &mut header)? != HEADER {
             return Err(DriverFault("block request without a complete header"));
         }
-        // The last writable byte is the status; what lies before it is for data.
+        // The last writable byte is the status; those before it are for data.
         let Some(room) = chain.writable().checked_sub(1) else {
             return Err(DriverFault("block request without a status byte"));
         };

@@ -13,15 +13,15 @@ use crate::state::{StateError, StateReader, StateWriter};
 /// first.
 const CLUSTER: u64 = 4096;
 
-/// What a range of zeroed pages costs in bytes, with what the set of them needs for itself.
+/// Memory of a range of zeroed pages in bytes, including the overhead of the set.
 const RANGE: u64 = 64;
 
-/// Keeps what is written in memory, page by page, and reads the rest from `base`. Dropping it
-/// forgets the writes.
+/// Keeps writes in memory, in pages, and reads the rest from `base`. Writes are lost when it is
+/// dropped.
 ///
 /// Memory is bounded by `limit`: a write that would need more fails, and the guest sees an I/O
 /// error. Without a limit the bound is the size of the disk. Pages that are discarded or zeroed
-/// again cost next to nothing.
+/// again take almost no memory.
 pub struct Overlay {
     base: Box<dyn Disk>,
     /// Pages of the overlay by their numbers.
@@ -59,7 +59,7 @@ impl Overlay {
     fn page_mut(&mut self, number: u64, whole: bool) -> io::Result<&mut [u8]> {
         if !self.pages.contains_key(&number) {
             let zeroed = self.zeroed.contains(&number);
-            // It may leave two ranges of the one it was in.
+            // This may split the range it was in.
             self.check_room(CLUSTER + if zeroed { RANGE } else { 0 }, 0)?;
             let mut page = vec![0; CLUSTER as usize].into_boxed_slice();
             if zeroed {
@@ -88,7 +88,7 @@ impl Overlay {
             let zeroed = |number: &&u64| numbers.contains(*number);
             self.pages.keys().filter(zeroed).copied().collect()
         };
-        // They make one range of those that they touch.
+        // Adjacent ranges are merged.
         let touched = numbers.start.saturating_sub(1)..numbers.end + 1;
         let new = self.zeroed.overlapping(touched).next().is_none();
         self.check_room(if new { RANGE } else { 0 }, held.len())?;

@@ -29,43 +29,43 @@ pub const DEVICE: u32 = VIRTIO_ID_NET;
 pub const FEATURES: u64 = 1 << VIRTIO_NET_F_MAC | 1 << VIRTIO_NET_F_STATUS;
 /// struct virtio_net_hdr with `num_buffers`, as VIRTIO_F_VERSION_1 has it (section 5.1.6.1).
 const HEADER: usize = 12;
-/// The same without: what drivers expect that did not negotiate that feature (section 5.1.6.1).
+/// The same without it, for drivers that did not negotiate that feature (section 5.1.6.1).
 const LEGACY_HEADER: usize = 10;
 const NUM_BUFFERS_OFFSET: usize = 10;
-/// Longest frame sent or received: a 64 KiB packet and its Ethernet header. Longer ones are
-/// dropped.
+/// Maximum length of a frame: a 64 KiB packet and its Ethernet header. Longer ones are dropped.
 pub const MAX_FRAME: usize = 65_536 + 18;
-/// Shortest frame: an Ethernet header.
+/// Minimum length of a frame: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
-/// Frames that a back-end of this module holds for the guest; more are dropped, as a switch does.
+/// Maximum number of frames that a back-end of this module queues for the guest; further ones are
+/// dropped, as a switch does.
 const HELD_FRAMES: usize = 256;
-/// Most frames taken from a back-end in one call, so that a flood cannot hold it.
+/// Maximum number of frames taken from a back-end in one call, so that a flood cannot block it.
 const FRAMES_PER_CALL: usize = 512;
 
 /// The other end of the network cable. A frame begins with the Ethernet header and has no checksum
 /// at its end.
 pub trait NetBackend: Send {
-    /// Takes a frame from the guest. What cannot be sent is dropped.
+    /// Sends a frame of the guest, or drops it if that is not possible.
     fn send(&mut self, frame: &[u8]);
 
     /// Puts the next frame for the guest into `frame`, replacing what it held. `false`: there is
     /// none now.
     ///
-    /// The device asks when it is polled and when the guest provides buffers, and does not ask
-    /// while the guest has none: frames then wait here.
+    /// Called when the device is polled and when the guest provides buffers, and not while the
+    /// guest has none: frames are then queued here.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
 
-    /// Why a machine with this cable cannot be saved, as a sentence; `None`: it can.
+    /// Why a machine with this back-end cannot be saved; `None`: it can.
     fn obstacle(&self) -> Option<&'static str> {
         None
     }
 
-    /// Appends frames that wait here, if they are nowhere else.
+    /// Appends frames that are queued only here.
     fn save(&self, to: &mut StateWriter) {
         let _ = to;
     }
 
-    /// Takes over what [`save`](Self::save) wrote.
+    /// Restores the state written by [`save`](Self::save).
     ///
     /// # Errors
     /// [`StateError`] if it is not from such a back-end.
@@ -75,7 +75,7 @@ pub trait NetBackend: Send {
     }
 }
 
-/// Gives every frame back to the guest, unchanged.
+/// Returns every frame to the guest, unchanged.
 #[derive(Debug, Default)]
 pub struct Loopback(VecDeque<Vec<u8>>);
 
@@ -109,14 +109,13 @@ pub struct Net {
     mac: [u8; 6],
     /// Bytes of the header before each frame, as negotiated.
     header: usize,
-    /// A header and a frame on its way to the guest, kept while the guest has no buffer; empty:
-    /// none.
+    /// A header and a frame for the guest, kept while the guest has no buffer; empty: none.
     pending: Vec<u8>,
     frame: Vec<u8>,
 }
 
 impl Net {
-    /// A network card with address `mac` whose cable leads to `backend`.
+    /// A network card with address `mac`, connected to `backend`.
     pub fn new(backend: Box<dyn NetBackend>, mac: [u8; 6]) -> Self {
         Self {
             backend,
@@ -155,7 +154,7 @@ impl Net {
         while self.backend.receive(&mut self.frame) {
             if (MIN_FRAME..=MAX_FRAME).contains(&self.frame.len()) {
                 self.pending.resize(self.header, 0);
-                // The frame is in one buffer, and says so even without mergeable buffers.
+                // The frame is in one buffer; the count is set even without mergeable buffers.
                 if let Some(buffers) = self.pending.get_mut(NUM_BUFFERS_OFFSET) {
                     *buffers = 1;
                 }
@@ -173,7 +172,7 @@ impl Net {
             if (header + MIN_FRAME..=header + MAX_FRAME).contains(&(len as usize)) {
                 self.frame.resize(len as usize, 0);
                 chain.read(io, &mut self.frame)?;
-                // No offload was negotiated, so the header has nothing to say.
+                // No offload was negotiated, so the header is ignored.
                 self.backend.send(&self.frame[header..]);
             } else {
                 io.guest_error("frame too short or too long, dropped");
@@ -214,7 +213,7 @@ impl VirtioDevice for Net {
         if queue == TRANSMIT {
             self.transmit(io)?;
         }
-        // A peer answers at once; and new receive buffers let frames that wait move on.
+        // A peer replies at once; and new receive buffers allow queued frames to be delivered.
         self.receive(io)
     }
 

@@ -1,9 +1,8 @@
-//! A host on the other end of the cable that answers ARP, ICMP echo, UDP and DHCP, and nothing
-//! else.
+//! A host on the other end of the link that answers only ARP, ICMP echo, UDP and DHCP.
 //!
 //! It has no clock and no state besides the answers waiting for the guest, so the same frames
-//! always give the same answers. It does not learn or resolve addresses: an answer goes to where
-//! the question came from.
+//! always give the same answers. It does not learn or resolve addresses: a reply goes to the source
+//! of the request.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -49,7 +48,7 @@ impl Peer {
         }
     }
 
-    /// Tells clients by DHCP of a name server at `address`.
+    /// Announces a name server at `address` to clients by DHCP.
     #[must_use]
     pub fn with_name_server(mut self, address: Ipv4Addr) -> Self {
         self.name_server = Some(address);
@@ -136,7 +135,7 @@ impl Peer {
         Some((EthernetProtocol::Ipv4, bytes))
     }
 
-    /// The answering datagram and where it goes: RFC 862's echo, or an answer of the DHCP server.
+    /// The reply and its destination: RFC 862's echo, or a reply of the DHCP server.
     fn answer_udp(&self, datagram: &[u8], question: &Ipv4Repr) -> Option<(Vec<u8>, Ipv4Addr)> {
         let datagram = UdpPacket::new_checked(datagram).ok()?;
         let (from, to) = (question.src_addr.into(), question.dst_addr.into());
@@ -205,7 +204,7 @@ impl Peer {
         answer
             .emit(&mut DhcpPacket::new_unchecked(&mut bytes[..]))
             .ok()?;
-        // The client has no address yet and may not hear what is sent to the one it gets.
+        // The client has no address yet and may not receive packets to the one it gets.
         let to = if granted && !question.broadcast {
             address
         } else {

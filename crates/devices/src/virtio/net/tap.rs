@@ -1,4 +1,4 @@
-//! A tap interface of a Linux host as the other end of the cable: for the VMM.
+//! A tap interface of a Linux host as the other end of the link: for the VMM.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::{MAX_FRAME, NetBackend};
 
-/// Why a tap interface cannot be used. Each is a sentence for the user.
+/// Why a tap interface cannot be used; each is a message for the user.
 #[derive(Debug, Error)]
 pub enum TapError {
     /// The name does not fit an interface name.

@@ -22,7 +22,7 @@ const GUEST_SHIFT: u32 = 12;
 const GUEST: u32 = 0x3F << GUEST_SHIFT;
 const IDENTITY: u32 = 0x7FF;
 
-/// How interrupts leave a domain; `domaincfg.DM` is read-only.
+/// Delivery mode of a domain; `domaincfg.DM` is read-only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Delivery {
     /// By a wire to each hart.
@@ -39,12 +39,12 @@ struct Idc {
     threshold: u32,
 }
 
-/// What follows from an access to a domain.
+/// Effects of an access to a domain.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// Messages to send.
     pub messages: Vec<Message>,
-    /// A source was given to the child domain (true) or taken from it.
+    /// A source was delegated to the child domain (true) or taken back.
     pub delegated: Vec<(u32, bool)>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Outcome {
 pub(super) struct Domain {
     machine: bool,
     delivery: Delivery,
-    /// It has a child domain to delegate to.
+    /// Whether it has a child domain to delegate to.
     child: bool,
     enabled: bool,
     /// By source number; 0 does not exist.
@@ -253,7 +253,7 @@ impl Domain {
         outcome
     }
 
-    /// What `target` holds after `value` was written.
+    /// Value of `target` after `value` was written.
     fn target(&self, value: u32) -> u32 {
         match (self.delivery, self.machine) {
             (Delivery::Direct, _) => value & HART | (value & PRIORITY).max(1),
@@ -287,7 +287,7 @@ impl Domain {
         }
     }
 
-    /// The parent gives a source to this domain or takes it away.
+    /// The parent delegates a source to this domain or takes it back.
     pub fn give(&mut self, number: u32, given: bool) {
         let number = number as usize;
         self.given[number] = given;
@@ -317,7 +317,7 @@ impl Domain {
         self.forward(index)
     }
 
-    /// The wire of a source that this domain has went high or low.
+    /// The wire of a source of this domain went high or low.
     pub fn edge(&mut self, number: usize, high: bool) -> Option<Message> {
         let source = self.sources.get_mut(number)?;
         if source.mode.rectified(high) {
@@ -328,7 +328,7 @@ impl Domain {
         self.forward(number)
     }
 
-    /// The message of a source that is ready to be forwarded, which is no longer pending then.
+    /// Forwards a source that is ready: returns its message and clears its pending bit.
     fn forward(&mut self, number: usize) -> Option<Message> {
         let source = self.sources.get_mut(number)?;
         if self.delivery != Delivery::Msi || !self.enabled || !source.ready() {

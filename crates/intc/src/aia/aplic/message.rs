@@ -1,4 +1,4 @@
-//! Messages of an APLIC and the addresses they are written to.
+//! Messages of an APLIC and their addresses.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct Message {
     pub source: u32,
 }
 
-/// Where messages go: `mmsiaddrcfg`, `mmsiaddrcfgh`, `smsiaddrcfg`, `smsiaddrcfgh`.
+/// Addresses of messages: `mmsiaddrcfg`, `mmsiaddrcfgh`, `smsiaddrcfg`, `smsiaddrcfgh`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Addresses([u32; 4]);
 

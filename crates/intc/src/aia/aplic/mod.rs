@@ -1,4 +1,4 @@
-//! The APLIC: wires in, messages to IMSICs or wires to harts out.
+//! The APLIC: its inputs are wires, its outputs messages to IMSICs or wires to harts.
 //!
 //! ```text
 //!  wire --> machine-level domain --> hart, M     (MSI or direct)
@@ -6,8 +6,8 @@
 //!                  +-- delegated --> supervisor-level domain --> hart, S or guest file
 //! ```
 //!
-//! Register model of the Advanced Interrupt Architecture 1.0, chapter "Advanced PLIC". Choices
-//! where it leaves one are in `docs/aia.md`.
+//! Register model of the Advanced Interrupt Architecture 1.0, chapter "Advanced PLIC".
+//! Implementation choices are in `docs/aia.md`.
 
 mod domain;
 mod message;
@@ -41,7 +41,7 @@ pub enum Level {
     Supervisor,
 }
 
-/// A message with the address that it is written to.
+/// A message with its address.
 pub type Addressed = (u64, Message);
 
 /// An APLIC with a machine-level and a supervisor-level domain.
@@ -76,7 +76,7 @@ impl Aplic {
         })
     }
 
-    /// Stores to a domain's control region; returns the messages that follow.
+    /// Stores to a domain's control region; returns the resulting messages.
     ///
     /// # Errors
     /// [`NoRegister`] unless the access has four bytes and is aligned.
@@ -105,7 +105,7 @@ impl Aplic {
             .collect())
     }
 
-    /// A device drives its wire; returns the message that follows.
+    /// A device drives its wire; returns the resulting message.
     pub fn set_level(&mut self, source: u32, high: bool) -> Option<Addressed> {
         let number = source as usize;
         let wire = self.wires.get_mut(number).filter(|_| number != 0)?;

@@ -1,10 +1,10 @@
-//! An interrupt source as one domain sees it.
+//! An interrupt source in one domain.
 
 use serde::{Deserialize, Serialize};
 
 /// Highest source number, as on QEMU's `virt`.
 pub const SOURCES: u32 = 96;
-/// How a source's wire makes it pending: field SM of `sourcecfg` (section "Source configurations").
+/// Source mode: field SM of `sourcecfg` (section "Source configurations").
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) enum Mode {
     #[default]
@@ -14,7 +14,7 @@ pub(super) enum Mode {
     Edge0,
     Level1,
     Level0,
-    /// The child domain has it.
+    /// It is delegated to the child domain.
     Delegated,
 }
 

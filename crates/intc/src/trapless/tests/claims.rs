@@ -260,7 +260,7 @@ fn a_resample_source_is_lowered_and_reported_once() {
 }
 
 #[test]
-fn a_resample_that_nobody_can_be_told_of_stays_outstanding() {
+fn a_resample_without_a_hart_to_notify_stays_outstanding() {
     let mut w = World::new();
     w.attach(1, 1, 0);
     w.route(1, 65, RESAMPLE);

@@ -1,4 +1,4 @@
-//! Detach: the state a vhart is left in, and who is told.
+//! Detach: the state a vhart is left in, and which hart is notified.
 
 use trapless_isa::xtrapless::{csr, file, hifmap, htlcfg, kind, op, state};
 
@@ -69,7 +69,7 @@ fn only_detaching_as_halted_looks_for_what_is_pending() {
 }
 
 #[test]
-fn halted_with_nothing_deliverable_wakes_nobody() {
+fn halted_with_nothing_deliverable_wakes_no_hart() {
     let mut w = World::new();
     // Pending but not enabled, and pending but of priority 0.
     w.route_only(1, 3, EDGE);

@@ -1,4 +1,4 @@
-//! What is told of the controller's state.
+//! What a debugger shows of the controller's state.
 
 use trapless_isa::xtrapless::{op, state};
 
@@ -10,9 +10,9 @@ fn value(rows: &[Row], part: &str, name: &str) -> Option<String> {
     rows.iter().find(same).map(|row| row.value.clone())
 }
 
-/// A vCPU that is off its hart: the host sees what is pending for it, and who was told.
+/// A vCPU that is off its hart: the host sees what is pending for it, and which hart was notified.
 #[test]
-fn what_is_pending_for_a_vhart_and_who_was_told_is_seen() {
+fn pending_state_of_a_vhart_and_the_notified_hart_are_shown() {
     let mut world = World::new();
     world.attach(0, 1, 0);
     world.detach(0, state::HALTED);

@@ -132,7 +132,7 @@ fn any_takes_turns_over_harts_with_queues() {
 }
 
 #[test]
-fn without_queue_the_lowest_hart_with_one_is_told() {
+fn without_queue_the_lowest_hart_with_one_is_notified() {
     let mut w = World::new();
     w.hs(0, csr::HNQBASE, 0);
     // Hart 7 does not exist.
@@ -245,7 +245,7 @@ fn a_line_pends_when_it_rises_and_no_more_when_it_falls() {
     assert_eq!(
         w.level(1),
         0,
-        "the hart is told that nothing is pending any more"
+        "the hart is notified that nothing is pending any more"
     );
     assert!(w.take_changed() & 1 << 1 != 0);
     assert_eq!(w.steps(), [StepKind::Lowered { source: 8 }]);

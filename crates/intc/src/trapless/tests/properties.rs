@@ -87,26 +87,26 @@ fn routed() -> World {
 
 /// What the host may rely on, by vhart.
 #[derive(Default, Clone, Copy)]
-struct Told {
+struct Notified {
     /// WAKE and YIELD notifications in all queues.
     queued: u32,
     /// ON was cleared since the last notification: the next one is due.
-    may_be_told: bool,
-    /// The host was told since the vhart was last loaded.
+    may_be_notified: bool,
+    /// The host was notified since the vhart was last loaded.
     named: bool,
 }
 
 #[derive(Default)]
 struct Host {
-    told: BTreeMap<(u16, u16), Told>,
+    notified: BTreeMap<(u16, u16), Notified>,
     overflowed: bool,
 }
 
 impl Host {
-    fn told(&mut self, domain: u16, vhart: u16) -> &mut Told {
-        self.told.entry((domain, vhart)).or_insert(Told {
-            may_be_told: true,
-            ..Told::default()
+    fn notified(&mut self, domain: u16, vhart: u16) -> &mut Notified {
+        self.notified.entry((domain, vhart)).or_insert(Notified {
+            may_be_notified: true,
+            ..Notified::default()
         })
     }
 
@@ -115,21 +115,21 @@ impl Host {
         for step in w.take_steps() {
             match step.kind {
                 StepKind::Attached { vhart } => {
-                    self.told(step.domain, vhart).named = false;
+                    self.notified(step.domain, vhart).named = false;
                 }
                 StepKind::Notified { vhart, kind, .. } if kind != kind::RESAMPLE as u8 => {
-                    let told = self.told(step.domain, vhart);
-                    prop_assert!(told.may_be_told, "told twice while ON was set");
-                    told.may_be_told = false;
-                    told.queued += 1;
+                    let notified = self.notified(step.domain, vhart);
+                    prop_assert!(notified.may_be_notified, "notified twice while ON was set");
+                    notified.may_be_notified = false;
+                    notified.queued += 1;
                     // After an overflow the host clears ON without having seen the queues.
-                    let bounded = told.queued <= 1 || self.overflowed;
+                    let bounded = notified.queued <= 1 || self.overflowed;
                     prop_assert!(bounded, "two notifications are outstanding");
                 }
                 StepKind::Fetched { id, kind } if kind != kind::RESAMPLE as u8 => {
-                    let told = self.told(step.domain, id);
-                    prop_assert!(told.queued > 0, "a notification out of nowhere");
-                    told.queued -= 1;
+                    let notified = self.notified(step.domain, id);
+                    prop_assert!(notified.queued > 0, "a notification without a cause");
+                    notified.queued -= 1;
                 }
                 StepKind::Hit { vhart, on } => {
                     let holds = w.hs_read(on, csr::HIFMAP);
@@ -144,8 +144,8 @@ impl Host {
     /// Clears ON of a vhart, as the host does before it wakes the vCPU.
     fn wake(&mut self, w: &World, domain: u16, vhart: u16) {
         w.set_ctl(domain, vhart, w.ctl(domain, vhart) & !file::CTL_ON);
-        let told = self.told(domain, vhart);
-        (told.may_be_told, told.named) = (true, true);
+        let notified = self.notified(domain, vhart);
+        (notified.may_be_notified, notified.named) = (true, true);
     }
 
     /// Handles all notifications of a hart; after an overflow all vharts could be meant.
@@ -197,8 +197,8 @@ impl Host {
                     prop_assert_eq!(level, drives, "a slot is stale");
                 }
                 if state == state::HALTED && drives != 0 {
-                    let told = ctl & file::CTL_ON != 0 || self.told(domain, vhart).named;
-                    prop_assert!(told, "vhart {} of {} sleeps for ever", vhart, domain);
+                    let notified = ctl & file::CTL_ON != 0 || self.notified(domain, vhart).named;
+                    prop_assert!(notified, "vhart {} of {} sleeps for ever", vhart, domain);
                 }
             }
         }
@@ -243,7 +243,7 @@ proptest! {
     }
 
     /// With software that keeps to the rules no interrupt is lost, none reaches a stranger, and the
-    /// host is told at most once for each vhart and period.
+    /// host is notified at most once for each vhart and period.
     #[test]
     fn nothing_is_lost_doubled_or_misdelivered(acts in prop::collection::vec(act(), 1..200)) {
         let mut w = routed();
@@ -280,8 +280,8 @@ proptest! {
         for hart in 0..HARTS {
             host.handle(&mut w, hart)?;
         }
-        for ((domain, vhart), told) in host.told {
-            prop_assert_eq!(told.queued, 0, "vhart {} of {}", vhart, domain);
+        for ((domain, vhart), notified) in host.notified {
+            prop_assert_eq!(notified.queued, 0, "vhart {} of {}", vhart, domain);
         }
     }
 }

@@ -119,7 +119,7 @@ fn slots_of_one_domain_do_not_match_another() {
     w.attach(0, 1, 0);
     w.attach(1, 2, 1);
     w.attach(2, 1, 1);
-    // Both guests know the target as vhart 1; the sender's slot tells the domain.
+    // Both guests know the target as vhart 1; the sender's slot determines the domain.
     w.vs(0, csr::SGENIPI, 1 << sgenipi::BASE_SHIFT | 1);
     assert_eq!((w.level(0), w.level(1), w.level(2)), (0, 0, SOFT));
     w.vs(1, csr::SGENIPI, 1 << sgenipi::BASE_SHIFT | 1);

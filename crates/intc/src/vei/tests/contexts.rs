@@ -137,7 +137,7 @@ fn the_kernel_s_scratch_register_is_exchanged_if_the_context_says_so() {
     assert_eq!(w.leave().sscratch, 0x4000);
 }
 
-/// However many events come before the handler begins, it begins once and is told of all.
+/// However many events come before the handler begins, it begins once and is notified of all.
 #[test]
 fn events_are_merged_until_the_handler_begins() {
     let mut w = World::with_context();
@@ -175,7 +175,10 @@ fn hs_mode_takes_what_no_guest_is_interrupted_by() {
     assert_eq!(value, hveiclaim::V | hveiclaim::CTX | ID);
     w.post(0).unwrap();
     w.post(1).unwrap();
-    assert!(!w.interrupted(1), "until N is cleared nobody is told again");
+    assert!(
+        !w.interrupted(1),
+        "no further notification until N is cleared"
+    );
     w.control(context::CTL_V);
     w.post(0).unwrap();
     assert!(w.due(1), "although it was pending");
@@ -195,7 +198,7 @@ fn masked_and_invalid_contexts_begin_no_handler() {
         w.post(0).unwrap();
         assert!(!w.interrupted(1));
         assert_eq!(w.ram.get(CONTEXT + context::PENDING), 1);
-        // Masked after somebody was told.
+        // Masked after a notification.
         let mut w = World::with_context();
         w.post(0).unwrap();
         w.control(flags | context::CTL_N);
@@ -302,7 +305,7 @@ fn without_the_extension_there_are_no_contexts() {
 }
 
 /// HCS-15: without a context, or with a save area that cannot be read as a whole, the end of a
-/// handler changes nothing; once HS-mode has mended the save area, the guest goes on.
+/// handler changes nothing; once HS-mode has mended the save area, the guest continues.
 #[test]
 fn a_handler_without_a_guest_to_go_on_does_not_end() {
     let mut w = World::with_context();

@@ -1,4 +1,4 @@
-//! Back ends that end, and others that come in their place.
+//! Back ends that end, and their replacement.
 
 use crate::devices::locked::Locked;
 use crate::devices::virtio::vhost::user::{Connection, Kind, VhostUser};
@@ -14,9 +14,9 @@ pub struct BackEnd {
     pub name: String,
     /// The device.
     pub kind: Kind,
-    /// Where it listens.
+    /// The socket at which it listens.
     pub socket: PathBuf,
-    /// How long to wait for another.
+    /// How long to wait for a replacement.
     pub patience: Duration,
 }
 
@@ -24,8 +24,8 @@ impl BackEnd {
     /// How long the first may take to listen.
     pub const FIRST: Duration = Duration::from_millis(500);
 
-    /// Waits for the back end at the other side of `socket` to end and goes on with the next, if
-    /// one comes in time; else tells the driver, and returns.
+    /// Waits for the back end at the other side of `socket` to end and continues with a
+    /// replacement, if one connects in time; else reports a failure to the driver, and returns.
     pub fn watch(&self, mut socket: RawFd, device: &Locked<VirtioMmio<VhostUser>>) {
         loop {
             wait_for_end(socket);
@@ -33,7 +33,7 @@ impl BackEnd {
             eprintln!("trapless-vmm: the back end of {name} has ended");
             match self.next(device) {
                 Some(next) => {
-                    eprintln!("trapless-vmm: {name} goes on with another");
+                    eprintln!("trapless-vmm: {name} continues with a new one");
                     socket = next;
                 }
                 None => return device.with(VirtioMmio::abandoned),

@@ -1,11 +1,11 @@
-//! Virtio devices whose queues somebody else serves: another process (vhost-user) or the host's
-//! kernel (vhost-net). The driver's registers stay here.
+//! Virtio devices whose queues are served by another process (vhost-user) or the host's kernel
+//! (vhost-net). The driver's registers are emulated here.
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`queues`] | what every vhost device gets: memory, queues, eventfds |
+//! | [`queues`] | setup of every vhost device: memory, queues, eventfds |
 //! | [`user`] | disks and network cards of other processes |
-//! | [`back_end`] | back ends that end, and others in their place |
+//! | [`back_end`] | replacement of back ends that end |
 //! | [`net`] | network cards of the host's kernel |
 //! | [`slot`] | such a device in its slot |
 

@@ -34,7 +34,7 @@ pub struct VhostNet {
 }
 
 impl VhostNet {
-    /// A card whose cable leads to `tap`, for a guest with this memory.
+    /// A card that is connected to `tap`, for a guest with this memory.
     ///
     /// # Errors
     /// [`Error::User`] if the host has no vhost-net, [`Error::Failed`] if it refuses.
@@ -142,7 +142,7 @@ impl VirtioDevice for VhostNet {
     fn reset(&mut self) {
         if std::mem::take(&mut self.running) {
             for number in 0..net::QUEUE_SIZES.len() {
-                // It returns when the kernel does not look at the queue any more.
+                // It returns when the kernel does not access the queue any more.
                 let _ = self.kernel.set_backend(number, None);
             }
         }

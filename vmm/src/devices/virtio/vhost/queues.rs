@@ -1,4 +1,4 @@
-//! What every vhost device gets when its driver is ready: the guest's memory, the addresses of the
+//! Setup of every vhost device when its driver is ready: the guest's memory, the addresses of the
 //! queues, and eventfds.
 
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use vhost::{VhostBackend, VringConfigData};
 use virtio_queue::{Queue, QueueT};
 use vmm_sys_util::eventfd::EventFd;
 
-/// The eventfds of a device: what its driver says, and what those who serve it say.
+/// The eventfds of a device, for both directions.
 #[derive(Clone)]
 pub struct Events {
     /// A notification of each queue.
@@ -18,7 +18,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Those of a device with so many queues.
+    /// The eventfds of a device with so many queues.
     ///
     /// # Errors
     /// [`Error::Failed`] if there are no descriptors.
@@ -34,7 +34,7 @@ impl Events {
         })
     }
 
-    /// Does what a notification of `queue` does.
+    /// Signals a notification of `queue`.
     pub fn kick(&self, queue: usize) {
         if let Some(kick) = self.kicks.get(queue) {
             let _ = kick.write(1);
@@ -42,17 +42,17 @@ impl Events {
     }
 }
 
-/// A device whose queues somebody else serves.
+/// A device whose queues are served outside this process.
 pub trait ServedElsewhere: VirtioDevice + 'static {
     /// Its eventfds.
     fn events(&self) -> &Events;
 }
 
-/// Hands `queue`, the one with this number, to `backend`. `address` says where it expects guest
-/// physical addresses.
+/// Passes `queue`, the one with this number, to `backend`. `address` converts guest physical
+/// addresses for it.
 ///
 /// # Errors
-/// What the backend refuses.
+/// Those of the back end.
 pub fn hand_over(
     backend: &impl VhostBackend,
     (number, queue): (usize, &Queue),

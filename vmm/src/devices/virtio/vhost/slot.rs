@@ -1,4 +1,4 @@
-//! A device in its slot whose queues somebody else serves.
+//! A device in its slot whose queues are served outside this process.
 
 use crate::bus::BusDevice;
 use crate::devices::locked::{Locked, Served};
@@ -10,7 +10,7 @@ use trapless_devices::virtio::VirtioMmio;
 use trapless_devices::{StateError, StateReader, StateWriter};
 use vmm_sys_util::eventfd::EventFd;
 
-/// The device. What notifies it goes to the eventfds of its queues.
+/// The device. Notifications signal the eventfds of its queues.
 pub struct Elsewhere<D> {
     device: Arc<Locked<VirtioMmio<D>>>,
     events: Events,

@@ -1,9 +1,9 @@
 //! Disks and network cards whose queues another process serves (the vhost-user protocol of QEMU's
 //! documentation, "Vhost-user Protocol").
 //!
-//! The driver's registers stay here. Once it is ready, the back end gets the guest's memory, the
-//! addresses of the queue, and two eventfds: one that a notification signals (KVM_IOEVENTFD), one
-//! that interrupts the guest.
+//! The driver's registers are emulated here. Once it is ready, the back end gets the guest's
+//! memory, the addresses of the queue, and two eventfds: one that a notification signals
+//! (KVM_IOEVENTFD), one that interrupts the guest.
 
 use crate::devices::virtio::vhost::queues::{Events, ServedElsewhere, hand_over};
 use crate::error::{Error, Result};
@@ -31,17 +31,17 @@ const BLOCK_CONFIG: u32 = 60;
 const OWN_FEATURES: u64 = 0xff_ffff;
 const PROTOCOL: u64 = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
 
-/// Which device it is.
+/// Kind of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A disk; the back end tells its size.
+    /// A disk, whose size comes from the back end.
     Block,
     /// A network card with this MAC address.
     Net([u8; 6]),
 }
 
 impl Kind {
-    /// The device as `trapless-backend` calls it.
+    /// Name of the device in `trapless-backend`.
     fn name(self) -> &'static str {
         match self {
             Self::Block => "blk",
@@ -56,8 +56,8 @@ impl Kind {
         }
     }
 
-    /// Of the features of the device type that the back end offers, those of this device. What a
-    /// card says of itself is ours.
+    /// Of the features of the device type that the back end offers, those of this device.
+    /// Configuration of a network card is provided here.
     fn features(self, offered: u64) -> u64 {
         match self {
             Self::Block => offered & OWN_FEATURES,
@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// A connection to a back end, and what that offers.
+/// A connection to a back end, and its features.
 pub struct Connection {
     frontend: Frontend,
     features: u64,
@@ -79,7 +79,8 @@ impl Connection {
     /// started, or that another guest has just left, may not listen yet: waits for `patience`.
     ///
     /// # Errors
-    /// [`Error::User`] if nobody listens, [`Error::Failed`] if it does not speak the protocol.
+    /// [`Error::User`] if the connection is refused, [`Error::Failed`] if the back end does not
+    /// follow the protocol.
     pub fn open(kind: Kind, socket: &Path, patience: Duration) -> Result<Self> {
         let shown = socket.display();
         let end = Instant::now() + patience;
@@ -107,7 +108,7 @@ impl Connection {
 }
 
 impl AsRawFd for Connection {
-    /// The socket, of which a back end that ends closes its side.
+    /// The socket, whose other side is closed when the back end ends.
     fn as_raw_fd(&self) -> RawFd {
         self.frontend.as_raw_fd()
     }
@@ -142,13 +143,13 @@ impl VhostUser {
         })
     }
 
-    /// Goes on with another back end. It begins with the first request that is not used: the former
-    /// must have used buffers in the order in which they were available.
+    /// Continues with a new back end, which begins with the first request that is not used: the
+    /// former must have used buffers in the order in which they were available.
     ///
     /// # Errors
-    /// [`Error::Failed`] if it is another device, or refuses the queues.
+    /// [`Error::Failed`] if it has another device, or rejects the queues.
     pub fn adopt(&mut self, connection: Connection) -> Result<()> {
-        let failed = |what: &str| Err(Error::failed("the back end that has come", what));
+        let failed = |what: &str| Err(Error::failed("the new back end", what));
         if connection.config != self.connection.config {
             return failed("serves another disk");
         }
@@ -165,10 +166,10 @@ impl VhostUser {
         }
         if !queues.is_empty() {
             self.hand_over(&queues)
-                .map_err(|e| Error::failed("the back end that has come", e))?;
+                .map_err(|e| Error::failed("the new back end", e))?;
         }
         self.queues = queues;
-        // The former may have used buffers and not said so.
+        // The former may have used buffers without a signal.
         let _ = self.events.call.write(1);
         Ok(())
     }
@@ -193,7 +194,7 @@ impl VhostUser {
                 frontend.set_vring_enable(number, true)?;
             }
         }
-        // What the driver made available before.
+        // Buffers that the driver made available before.
         (0..queues.len()).for_each(|number| self.events.kick(number));
         Ok(())
     }
@@ -215,7 +216,7 @@ fn negotiate(kind: Kind, frontend: &mut Frontend) -> std::result::Result<(u64, V
         return Ok((features, Vec::new()));
     }
     if !protocol.contains(VhostUserProtocolFeatures::CONFIG) {
-        return Err("it does not tell the size of its disk".into());
+        return Err("it does not report the size of its disk".into());
     }
     frontend
         .set_protocol_features(VhostUserProtocolFeatures::CONFIG)
@@ -297,13 +298,13 @@ impl VirtioDevice for VhostUser {
 
     fn reset(&mut self) {
         for number in 0..std::mem::take(&mut self.queues).len() {
-            // It answers when it has stopped.
+            // It replies when it has stopped.
             let _ = self.connection.frontend.get_vring_base(number);
         }
     }
 }
 
-/// The same queue once more.
+/// A copy of the queue.
 fn again(queue: &Queue) -> Option<Queue> {
     queue.state().try_into().ok()
 }
