@@ -15,7 +15,7 @@ use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_ledger::event::{Event, Sink};
 use trapless_ledger::{Config, Ledger};
 use trapless_machine::{
-    Content, Engine, Limits, Machine, MachineConfig, Outcome, Payload, Peripherals,
+    Content, Engine, Limits, Machine, MachineConfig, Outcome, Payload, Peripherals, Transport,
 };
 use trapless_report::PerfettoTrace;
 
