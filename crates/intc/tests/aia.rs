@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use trapless_intc::aia::{APLIC_MACHINE_BASE, APLIC_SUPERVISOR_BASE, Aia, Config};
 use trapless_intc::{
-    CsrOp, Effects, FileAccess, FileId, FileRegister, InterruptArchitecture, MmioAccess, NoFile,
-    NoRegister, Snapshot, StepKind,
+    CsrOp, Effects, FileAccess, FileId, FileRegister, InterruptArchitecture, MessageArrival,
+    MmioAccess, NoFile, NoRegister, Snapshot, StepKind,
 };
 use trapless_isa::Mode;
 
@@ -346,6 +346,38 @@ fn steps_report_messages_and_claims() {
         identity: 4,
     };
     assert_eq!(steps, [message, claim]);
+}
+
+/// A device's message arrives where its address says, and the machine learns where; elsewhere, and
+/// without IMSICs, nothing takes it.
+#[test]
+fn devices_messages_arrive_at_files() {
+    let mut w = World::new(Some(7));
+    w.effects.steps.record();
+    w.open(1, FileId::Guest(2));
+    let place = SUPERVISOR + STRIDE + 0x2000;
+    let arrival = |merged| {
+        Some(MessageArrival {
+            hart: 1,
+            file: FileId::Guest(2),
+            merged,
+        })
+    };
+    for merged in [false, true] {
+        w.effects.changed = 0;
+        let arrived = w.aia.message(0, place, 4, &mut w.effects);
+        assert_eq!(arrived, arrival(merged));
+        assert_eq!(w.effects.changed, 1 << 1);
+    }
+    assert_eq!(w.claim(1, FileId::Guest(2)), 4 << 16 | 4);
+    for addr in [place + 8, place + 2, SUPERVISOR - 4, APLIC_MACHINE_BASE, 0] {
+        let arrived = w.aia.message(0, addr, 4, &mut w.effects);
+        assert_eq!(arrived, None, "{addr:#x}");
+    }
+    let mut without = World::new(None);
+    let arrived = without.aia.message(0, place, 4, &mut without.effects);
+    assert_eq!(arrived, None);
+    assert_eq!(without.aia.describe().msi_parent, None);
 }
 
 /// A saved machine continues as if it had not been saved; state of another shape is refused.

@@ -1,10 +1,10 @@
 //! Commands (section "Command-Queue").
 
 use crate::Iommu;
-use crate::cache::Scope;
-use crate::context::Mode;
 use crate::interrupts::Source;
 use crate::registers::FCTL_WSI;
+use crate::tables::cache::Scope;
+use crate::tables::context::Mode;
 
 /// Bytes of a command.
 const LEN: u64 = 16;

@@ -14,11 +14,11 @@
 //! | `interrupts` | interrupts of the IOMMU, by wire or message |
 //! | `queue` | queues in memory |
 //! | `commands` | what the command queue may ask for |
-//! | `context` | device and process contexts |
-//! | `walk` | page tables of both stages |
+//! | `tables::context` | device and process contexts |
+//! | `tables::walk` | page tables of both stages |
+//! | `tables::cache` | what is remembered of tables until it is invalidated |
 //! | `translate` | from a device's address to a physical one |
 //! | `message` | messages to interrupt files, and memory-resident interrupt files |
-//! | `cache` | what is remembered of tables until it is invalidated |
 //! | `fault` | causes, and records for the fault queue |
 //! | `fdt` | device tree node |
 //!
@@ -32,9 +32,7 @@
 //! walked through memory outside RAM; queues have 2^16 entries at most; commands are carried out at
 //! once when the tail is written, and nothing takes virtual time.
 
-mod cache;
 mod commands;
-mod context;
 mod fault;
 pub mod fdt;
 mod interrupts;
@@ -42,8 +40,8 @@ mod message;
 mod mmio;
 mod queue;
 mod registers;
+mod tables;
 mod translate;
-mod walk;
 
 use std::sync::Arc;
 
@@ -51,9 +49,9 @@ use serde::{Deserialize, Serialize};
 use trapless_devices::{GuestRam, IrqLine, StateError, StateReader, StateWriter};
 use vm_memory::{Bytes, GuestAddress};
 
-use cache::Cache;
 use interrupts::Interrupts;
 use queue::Queue;
+use tables::cache::Cache;
 
 pub use message::Arrived;
 pub use registers::LEN;

@@ -2,9 +2,9 @@
 //! that is no aligned word or pair of words reads as zero and stores nothing.
 
 use crate::Iommu;
-use crate::context::Mode;
 use crate::queue::csr;
 use crate::registers::{CAPABILITIES, FCTL_WSI, at, ddtp, debug};
+use crate::tables::context::Mode;
 
 /// Errors of the queues.
 const COMMAND_ERRORS: u32 = csr::MEMORY_FAULT | csr::ILLEGAL | csr::FENCE;

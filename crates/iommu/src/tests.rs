@@ -524,14 +524,14 @@ fn tables_of_any_content_end() {
         let tc = random() & 0x3a0;
         let schemes = [0, 8, 9, 10][random() as usize % 4];
         let other = [0, 8, 9, 10, 1][random() as usize % 5];
-        let root = |bits: u64| (RAM >> 12) + (bits % 0xf0 & !3);
+        let root = |bits: u64| (RAM >> 12) + ((bits % 0xf0) & !3);
         rig.context(
             tc,
             schemes << 60 | root(random()),
             other << 60 | root(random()),
         );
         for _ in 0..64 {
-            let place = RAM + random() % (end - RAM - 8) & !7;
+            let place = (RAM + random() % (end - RAM - 8)) & !7;
             let entry = pte(RAM + random() % 0x10_0000, random() & 0xff);
             rig.put(place, &[entry]);
         }

@@ -4,11 +4,11 @@ use trapless_devices::DeviceId;
 use trapless_devices::dma::DmaFault;
 
 use crate::Iommu;
-use crate::cache::{MsiEntry, Page, Space};
-use crate::context::{DeviceContext, Mode, ProcessContext};
 use crate::fault::{Cause, Fault};
 use crate::registers::debug;
-use crate::walk::{First, Guest, Leaf};
+use crate::tables::cache::{MsiEntry, Page, Space};
+use crate::tables::context::{DeviceContext, Mode, ProcessContext};
+use crate::tables::walk::{First, Guest, Leaf};
 
 /// What a device does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

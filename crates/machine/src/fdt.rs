@@ -233,8 +233,14 @@ mod tests {
     use trapless_intc::aclint_plic::{AclintPlic, Config};
 
     fn tree(harts: usize, machine: &str) -> Tree {
+        tree_with(harts, machine, false)
+    }
+
+    /// With PCI and an IOMMU, if `pci`.
+    fn tree_with(harts: usize, machine: &str, pci: bool) -> Tree {
         let mut config = MachineConfig::preset(machine).unwrap();
         config.harts = harts;
+        config.iommu = pci;
         let intc = AclintPlic::new(Config {
             harts,
             cycles_per_tick: 100,
@@ -245,7 +251,9 @@ mod tests {
             initrd: Some((0x8800_0000, 0x8900_0000)),
             ..Default::default()
         };
-        Tree::parse(&build(&config, &intc, "console=ttyS0", &place, None).unwrap()).unwrap()
+        let windows = pci.then(|| config.pci_windows());
+        let tree = build(&config, &intc, "console=ttyS0", &place, windows.as_ref());
+        Tree::parse(&tree.unwrap()).unwrap()
     }
 
     #[test]
@@ -263,7 +271,7 @@ mod tests {
 
     #[test]
     fn phandles_are_unique_and_references_resolve() {
-        let tree = tree(64, "sbi");
+        let tree = tree_with(64, "sbi", true);
         let mut handles = Vec::new();
         let mut stack = vec![&tree.root];
         while let Some(node) = stack.pop() {
@@ -287,6 +295,31 @@ mod tests {
         let uart = tree.root.at("soc/serial@10000000").unwrap();
         assert!(handles.contains(&uart.cells("interrupt-parent").unwrap()[0]));
         assert_eq!(uart.cells("interrupts"), Some(vec![10]));
+    }
+
+    /// Promise: all wires of PCI devices lead to the interrupt controller, spread as usual, all
+    /// functions to the IOMMU; a machine without PCI has neither.
+    #[test]
+    fn pci_is_there_if_something_is_plugged_in() {
+        let tree = tree_with(1, "sbi", true);
+        let host = tree.root.at("soc/pci@30000000").unwrap();
+        let map = host.cells("interrupt-map").unwrap();
+        assert_eq!(map.len(), 16 * 6);
+        for entry in map.chunks(6) {
+            let (device, pin) = (entry[0] >> 11, entry[3] - 1);
+            assert_eq!(entry[5], 32 + (device + pin) % 4);
+            assert_eq!(entry[4], EXTERNAL_PHANDLE);
+        }
+        let ranges = host.cells("ranges").unwrap();
+        assert_eq!(ranges[14..], [0x300_0000, 4, 0, 4, 0, 4, 0], "above RAM");
+        assert_eq!(host.cells("msi-parent"), None);
+        let iommu = tree.root.at("soc/iommu@3010000").unwrap();
+        let phandle = iommu.cells("phandle").unwrap()[0];
+        assert_eq!(host.cells("iommu-map"), Some(vec![0, phandle, 0, 0x1_0000]));
+        assert_eq!(iommu.cells("interrupts"), Some(vec![36, 37, 38, 39]));
+        let without = self::tree(1, "sbi");
+        assert!(without.root.at("soc/pci@30000000").is_none());
+        assert!(without.root.at("soc/iommu@3010000").is_none());
     }
 
     #[test]

@@ -196,8 +196,8 @@ impl Config {
 
     /// Shows whether INTx is asserted.
     pub fn show_intx(&mut self, asserted: bool) {
-        let status = self.u16(register::STATUS) & !status::INTX;
-        let status = status | u16::from(asserted) * status::INTX;
+        let bit = if asserted { status::INTX } else { 0 };
+        let status = self.u16(register::STATUS) & !status::INTX | bit;
         self.put(register::STATUS, &status.to_le_bytes());
     }
 

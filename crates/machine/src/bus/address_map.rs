@@ -26,7 +26,7 @@ impl Slot {
     pub fn new(base: u64, len: u64, device: Box<dyn Device>) -> Self {
         Self {
             base,
-            windows: vec![base..base + len],
+            windows: std::iter::once(base..base + len).collect(),
             device,
         }
     }

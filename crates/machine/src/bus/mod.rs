@@ -3,7 +3,6 @@
 
 pub(crate) mod address_map;
 pub(crate) mod dma;
-pub(crate) mod fed_console;
 pub(crate) mod feed;
 pub mod htif;
 pub(crate) mod interrupts;

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::net::Net;
 use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
-use trapless_devices::{Clock, DeviceEvents, GuestRam, IrqLine};
+use trapless_devices::{
+    Clock, DeviceEvents, GuestRam, IrqLine, MmioDevice, Persist, StateError, StateReader,
+    StateWriter,
+};
 use trapless_pci::virtio::VirtioPci;
-use trapless_pci::{Attachment, Function};
+use trapless_pci::{Attachment, Function, Layout, Port};
 
 use crate::bus::address_map::Device;
-use crate::bus::fed_console::{FedFunction, FedMmio};
-use crate::bus::peripherals::ConsoleInput;
+use crate::bus::peripherals::{ConsoleInput, MAX_INPUT};
 use crate::bus::wires::VirtualClock;
 use crate::error::Error;
 use crate::outside::{Cable, Frames, Uplink};
@@ -189,5 +191,92 @@ impl<T: Transport + 'static> Places<T> {
         }
         self.plugs.push((plug, events));
         Ok(())
+    }
+}
+
+/// A console in a slot with its input line: whenever the guest has touched it, waiting input
+/// follows.
+struct FedMmio {
+    device: VirtioMmio<Console>,
+    input: ConsoleInput,
+}
+
+impl MmioDevice for FedMmio {
+    fn writes_memory(&self) -> bool {
+        true
+    }
+
+    fn read(&mut self, offset: u64, data: &mut [u8]) {
+        self.device.read(offset, data);
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        self.device.write(offset, data);
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        let console = self.device.device_mut();
+        self.input
+            .pass_on(MAX_INPUT, |bytes| console.enqueue(bytes));
+        self.device.poll();
+    }
+
+    fn needs_poll(&self) -> bool {
+        self.device.needs_poll()
+    }
+}
+
+impl Persist for FedMmio {
+    fn save(&self, to: &mut StateWriter) {
+        self.device.save(to);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.device.restore(from)
+    }
+}
+
+/// The same as a PCI function.
+struct FedFunction {
+    device: VirtioPci<Console>,
+    input: ConsoleInput,
+}
+
+impl Function for FedFunction {
+    fn layout(&self) -> Layout {
+        self.device.layout()
+    }
+
+    fn read(&mut self, bar: u8, offset: u64, data: &mut [u8], port: &mut Port) {
+        self.device.read(bar, offset, data, port);
+    }
+
+    fn write(&mut self, bar: u8, offset: u64, data: &[u8], port: &mut Port) {
+        self.device.write(bar, offset, data, port);
+        self.poll(port);
+    }
+
+    fn poll(&mut self, port: &mut Port) {
+        let console = self.device.device_mut();
+        self.input
+            .pass_on(MAX_INPUT, |bytes| console.enqueue(bytes));
+        self.device.poll(port);
+    }
+
+    fn needs_poll(&self) -> bool {
+        self.device.needs_poll()
+    }
+
+    fn reset(&mut self) {
+        self.device.reset();
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        self.device.save(to);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.device.restore(from)
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::context::{DeviceContext, ProcessContext};
+use crate::tables::context::{DeviceContext, ProcessContext};
 
 /// Most entries of each kind.
 const DEVICES: usize = 64;

@@ -96,7 +96,7 @@ fn step(entry: u64, level: u8) -> Option<Step> {
     }
     if rwx == 0 {
         let plain = entry & (pte::A | pte::D | pte::U) == 0 && level > 0;
-        return plain.then(|| Step::Table((entry >> 10 & PPN) << 12));
+        return plain.then_some(Step::Table((entry >> 10 & PPN) << 12));
     }
     let aligned = (entry >> 10) & ((1 << (9 * u32::from(level))) - 1) == 0;
     aligned.then_some(Step::Leaf)

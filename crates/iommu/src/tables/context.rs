@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Iommu;
 use crate::fault::Cause;
 use crate::registers::{PPN, address_of, ddtp};
-use crate::walk::{Guest, Scheme};
+use crate::tables::walk::{Guest, Scheme};
 
 /// Mode of the IOMMU (`ddtp.iommu_mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

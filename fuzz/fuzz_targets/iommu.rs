@@ -1,0 +1,142 @@
+//! A hostile kernel before the IOMMU: stores of any value to its registers, and directories, page
+//! tables, MSI tables and queues of any content in memory.
+//!
+//! Besides not panicking and ending: what is translated lies in a page that some table names or is
+//! the address itself, and an IOMMU that is saved and restored is the same.
+
+#![no_main]
+
+use std::sync::Arc;
+
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use trapless_devices::{DeviceId, GuestRam, IrqLine, StateReader, StateWriter};
+use trapless_iommu::{Access, Iommu, Request, Target, WIRES};
+use vm_memory::{Bytes, GuestAddress};
+
+const RAM: u64 = 0x8000_0000;
+const RAM_LEN: u64 = 0x1_0000;
+const DEVICES: u32 = 70;
+
+fn iommu(ram: &Arc<GuestRam>) -> Iommu {
+    let wires = [(); WIRES].map(|()| Box::new(()) as Box<dyn IrqLine>);
+    Iommu::new(ram.clone(), wires, Box::new(|_, _| {}))
+}
+
+struct Guest {
+    iommu: Iommu,
+    ram: Arc<GuestRam>,
+}
+
+impl Guest {
+    fn put(&self, offset: u64, word: u64) {
+        let place = GuestAddress(RAM + offset % (RAM_LEN - 8) / 8 * 8);
+        self.ram.write_obj(word, place).expect("it is in RAM");
+    }
+
+    /// A word that makes sense in some table: it points into RAM.
+    fn entry(input: &mut Unstructured<'_>) -> Result<u64> {
+        let page = RAM / 0x1000 + u64::from(input.int_in_range(0..=17_u8)?);
+        let flags = u64::from(input.arbitrary::<u8>()?);
+        Ok(match input.int_in_range(0..=4_u8)? {
+            0 => page << 10 | flags,
+            1 => u64::from(flags as u8 % 12) << 60 | page,
+            2 => flags | u64::from(input.arbitrary::<u16>()?) << 4,
+            3 => input.arbitrary()?,
+            _ => page << 12,
+        })
+    }
+
+    fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
+        match input.int_in_range(0..=6_u8)? {
+            0 => {
+                let offset = u64::from(input.arbitrary::<u16>()?) % 0x408;
+                let len = *input.choose(&[1, 2, 4, 8])?;
+                self.iommu.write(offset, len, input.arbitrary()?);
+                let _ = self.iommu.read(offset, len);
+            }
+            // A directory or a queue somewhere in RAM, switched on.
+            1 => {
+                let page = RAM / 0x1000 + u64::from(input.int_in_range(0..=15_u8)?);
+                let (register, low) =
+                    *input.choose(&[(0x10, 2), (0x10, 3), (0x10, 4), (0x18, 3), (0x28, 3)])?;
+                self.iommu.write(register, 8, page << 10 | low);
+            }
+            2 => {
+                self.iommu.write(0x48, 4, 3 | 1 << 10);
+                self.iommu.write(0x4c, 4, 3);
+            }
+            3 | 4 => {
+                let offset = u64::from(input.arbitrary::<u16>()?);
+                let word = Self::entry(input)?;
+                self.put(offset, word);
+            }
+            5 => {
+                // A context with a chance to be one.
+                let at = u64::from(input.arbitrary::<u16>()?) / 64 * 64;
+                self.put(at, 1 | u64::from(input.arbitrary::<u16>()?) & 0x3b0);
+                for word in 1..8 {
+                    let value = match input.arbitrary()? {
+                        true => 0,
+                        false => Self::entry(input)?,
+                    };
+                    self.put(at + 8 * word, value);
+                }
+            }
+            _ => self.access(input)?,
+        }
+        Ok(())
+    }
+
+    fn access(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
+        let request = Request {
+            device: DeviceId(input.arbitrary::<u32>()? % DEVICES),
+            process: input.arbitrary::<Option<u16>>()?.map(u32::from),
+            privileged: false,
+            address: match input.arbitrary()? {
+                true => u64::from(input.arbitrary::<u16>()?),
+                false => input.arbitrary()?,
+            },
+            access: *input.choose(&[Access::Read, Access::Write, Access::Execute])?,
+        };
+        if let Ok(found) = self.iommu.translate(&request) {
+            assert!(found.len > 0);
+            if let Target::Memory(address) = found.target {
+                assert_eq!(address % 0x1000, request.address % 0x1000);
+            }
+        }
+        let _ = self
+            .iommu
+            .message(request.device, request.address & !3, input.arbitrary()?);
+        Ok(())
+    }
+
+    fn check_saved(&self) {
+        let save = |iommu: &Iommu| {
+            let mut state = StateWriter::default();
+            iommu.save(&mut state);
+            state.into_bytes()
+        };
+        let state = save(&self.iommu);
+        let mut other = iommu(&self.ram);
+        let restored = other.restore(&mut StateReader::new(&state));
+        assert_eq!(restored, Ok(()));
+        assert_eq!(save(&other), state);
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Unstructured::new(data);
+    let ram = GuestRam::from_ranges(&[(GuestAddress(RAM), RAM_LEN as usize)]);
+    let ram = Arc::new(ram.expect("64 KiB of RAM"));
+    let mut guest = Guest {
+        iommu: iommu(&ram),
+        ram,
+    };
+    while !input.is_empty() {
+        if guest.step(&mut input).is_err() {
+            break;
+        }
+    }
+    guest.check_saved();
+});
