@@ -7,7 +7,7 @@
 //                 next one may begin in the cycle after it. Accesses that Smstateen forbids, or
 //                 the rights of vsip, stimecmp and vstimecmp, do not come here. A write of vsip
 //                 comes with csr=vsip, if it may concern SSIP (BIT-4); reads of vsip do not come.
-//   withdraw         An interrupt that interrupts the hart's mode is pending, or a halt is requested:
+//   withdraw      An interrupt that interrupts the hart's mode is pending, or a halt is requested:
 //                 the access is answered soon, with rsp_retry if nothing of it has been done
 //                 (EXT-11).
 //   v, hip_clear  V; pulses that clear the latches of hip (BIT-6): bit 0 VSSIP, bit 1 VSEIP.

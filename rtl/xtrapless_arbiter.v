@@ -53,6 +53,7 @@ module xtrapless_arbiter #(
         if (reset)
             start <= {(BITS + 1){1'b0}};
         else if (take && !(sync && some_post))
-            start <= {{(31 - BITS){1'b0}}, chosen} == 2 * HARTS - 1 ? {(BITS + 1){1'b0}} : chosen + 1'b1;
+            start <= {{(31 - BITS){1'b0}}, chosen} == 2 * HARTS - 1 ? {(BITS + 1){1'b0}}
+                : chosen + 1'b1;
     end
 endmodule

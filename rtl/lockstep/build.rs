@@ -1,13 +1,17 @@
 //! Makes C++ of the circuit by Verilator, once for each number of harts, and compiles it.
+//! `LOCKSTEP_RTL` names another folder with a circuit, `LOCKSTEP_HARTS` other numbers, and
+//! `LOCKSTEP_OPTIMIZE` another level for the C++ compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Numbers of harts, unless `LOCKSTEP_HARTS` has others.
+/// Numbers of harts.
 const HARTS: &str = "1 2 3 8";
 
 fn main() {
-    let rtl = Path::new("..");
+    println!("cargo::rerun-if-env-changed=LOCKSTEP_RTL");
+    let rtl = std::env::var("LOCKSTEP_RTL").unwrap_or_else(|_| "..".into());
+    let rtl = Path::new(&rtl);
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo::rerun-if-changed=src/circuit.cpp");
     println!("cargo::rerun-if-env-changed=LOCKSTEP_HARTS");
@@ -28,7 +32,13 @@ fn main() {
     let root = run(Command::new("verilator").args(["--getenv", "VERILATOR_ROOT"]));
     let include = Path::new(root.trim()).join("include");
     let mut build = cc::Build::new();
-    build.cpp(true).std("c++17").opt_level(2).warnings(false);
+    println!("cargo::rerun-if-env-changed=LOCKSTEP_OPTIMIZE");
+    let level = std::env::var("LOCKSTEP_OPTIMIZE").map_or(2, |n| n.parse().expect("a number"));
+    build
+        .cpp(true)
+        .std("c++17")
+        .opt_level(level)
+        .warnings(false);
     build.include(&include).include(include.join("vltstd"));
     build.file(include.join("verilated.cpp"));
     build.file(include.join("verilated_threads.cpp"));
@@ -37,7 +47,7 @@ fn main() {
         // Files of an earlier build may have other names.
         let _ = std::fs::remove_dir_all(&folder);
         run(Command::new("verilator")
-            .args(["--cc", "-O3", "-Wall", "--language", "1364-2005"])
+            .args(["--cc", "-O3", "-Wno-fatal", "--language", "1364-2005"])
             .args(["--x-assign", "unique", "--x-initial", "unique"])
             .args(["--top-module", top, "--prefix", name])
             .args(arguments)
