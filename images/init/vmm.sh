@@ -44,9 +44,9 @@ load_kvm_module() {
         fi
         wanted=fixed
     fi
-    # A kernel of the user's that was built without the patches
+    # A kernel that was built without the patches
     if [ -e /lib/trapless/unpatched ] && wants_patched_kvm; then
-        give_up "Linux $(uname -r) of --host-kernel has no KVM with this project's patches: use kvm=stock, without run_loop"
+        give_up "Linux $(uname -r) has no KVM with this project's patches: use kvm=stock, without run_loop"
     fi
     options="run_loop=$loop"
     case ${boost:-auto} in

@@ -1,12 +1,13 @@
 //! `tools vmm`: builds the VMM and prints its path. `tools tree`: prints the tool tree's path.
 //! `tools image NAME...`: makes images and prints their paths.
-//! `tools source PART...`: unpacks parts of the kernel's source and prints their folder.
-//! `tools headers`: unpacks what modules of the kernel are built with, and prints the folder.
-//! `tools chroot CMD...`: runs a command inside the tree, with the project and the cache visible at
-//! their own paths.
+//! `tools source [@RELEASE] PART...`: unpacks parts of the kernel's source and prints their folder.
+//! `tools headers [@RELEASE]`: unpacks what modules of the kernel are built with, and prints the
+//! folder. `@testing` is the kernel of another release of Debian.
+//! `tools chroot [@RELEASE] CMD...`: runs a command inside the tree, with the project and the cache
+//! visible at their own paths.
 
 use std::path::{Path, PathBuf};
-use trapless_images::{Apt, Cache, Images, Progress, Project, Result, Tools, vmm};
+use trapless_images::{Apt, Cache, Images, Progress, Project, Release, Result, Tools, vmm};
 
 fn main() {
     std::process::exit(match work() {
@@ -21,10 +22,16 @@ fn main() {
 fn work() -> Result<i32> {
     let named = std::env::var_os("TRAPLESS_PROJECT").map(PathBuf::from);
     let project = Project::new(named.as_deref()).folder()?;
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let named = args.get(1).and_then(|word| word.strip_prefix('@'));
+    let release = named.and_then(Release::named);
+    if release.is_some() {
+        args.remove(1);
+    }
+    let release = release.unwrap_or_default();
     let cache = Cache::open(&project)?;
     let progress = Progress::auto();
-    let apt = Apt::open(&cache, progress)?;
+    let apt = Apt::open_release(release, &cache, progress)?;
     match args.first().map(String::as_str) {
         Some("vmm") => println!(
             "{}",
@@ -50,11 +57,11 @@ fn work() -> Result<i32> {
         }
         Some("source") if args.len() > 1 => {
             let mut images = Images::open(&project, progress)?;
-            println!("{}", images.kernel_source(&args[1..])?.display());
+            println!("{}", images.kernel_source(release, &args[1..])?.display());
         }
         Some("headers") if args.len() == 1 => {
             let mut images = Images::open(&project, progress)?;
-            println!("{}", images.kernel_headers()?.display());
+            println!("{}", images.kernel_headers(release)?.display());
         }
         Some("chroot") if args.len() > 1 => {
             let tools = Tools::prepare(&cache, &apt, progress)?;
@@ -63,8 +70,8 @@ fn work() -> Result<i32> {
         }
         _ => {
             eprintln!(
-                "usage: tools vmm | tree | image NAME... | source PART... | headers | \
-                 chroot COMMAND..."
+                "usage: tools vmm | tree | image NAME... | source [@RELEASE] PART... | \
+                 headers [@RELEASE] | chroot [@RELEASE] COMMAND..."
             );
             return Ok(2);
         }

@@ -63,7 +63,7 @@ pub enum Error {
         "cannot fetch the package lists of Debian {suite} ({reason}); check the network or set TRAPLESS_MIRROR"
     )]
     Lists {
-        /// Suite, e.g. "trixie".
+        /// Release, e.g. "testing".
         suite: &'static str,
         /// apt's own words.
         reason: String,

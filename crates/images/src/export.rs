@@ -5,6 +5,7 @@ use crate::built::{kmod, vmm};
 use crate::cache::prepared::files_of;
 use crate::cache::shipped;
 use crate::debian::mirror::Mirror;
+use crate::debian::release::Release;
 use crate::error::{Result, io};
 use crate::images::Images;
 use std::collections::BTreeSet;
@@ -54,7 +55,7 @@ impl Images {
         built.extend(["vmm".to_owned(), "backend".to_owned()]);
         // What users may ask for of all others, so that they need no lists of packages either.
         for recipe in &recipes {
-            self.resolve(recipe)?;
+            self.resolve(recipe, Release::Stable)?;
         }
         let answers = self.apt()?.answers();
         shipped::write_lock(folder, &answers, &Mirror::find()?)?;

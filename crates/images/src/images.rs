@@ -9,6 +9,7 @@ use crate::cache::prepared::{self, Prepared, load_intact};
 use crate::cache::shipped::{self, Locked};
 use crate::debian::apt::Apt;
 use crate::debian::package::{Package, Request};
+use crate::debian::release::Release;
 use crate::debian::store::Store;
 use crate::digest::{sha256_file, sha256_parts};
 use crate::error::{Error, Result, io};
@@ -34,7 +35,7 @@ pub struct Images {
     pub(crate) project: PathBuf,
     cache: Cache,
     progress: Progress,
-    apt: Option<Apt>,
+    apts: BTreeMap<Release, Apt>,
     vmm: Option<PathBuf>,
     ready: BTreeMap<String, Prepared>,
     kept: Kept,
@@ -54,7 +55,7 @@ impl Images {
             project,
             cache,
             progress,
-            apt: None,
+            apts: BTreeMap::new(),
             vmm: None,
             ready: BTreeMap::new(),
             kept: Kept::default(),
@@ -94,16 +95,19 @@ impl Images {
         Ok(Experiment::load_all(&self.project.join("experiments"))?)
     }
 
-    /// Renews the package lists, so that newer versions are used from now on.
+    /// Renews the package lists, so that newer versions are used from now on: those of the stable
+    /// release, and of others that something was taken from.
     ///
     /// # Errors
     /// If they cannot be fetched.
     pub fn refresh(&mut self) -> Result<()> {
         self.apt()?;
-        match &mut self.apt {
-            Some(apt) => apt.refresh(),
-            None => Err(Error::NoMirror),
+        for release in Release::ALL {
+            if Apt::has_lists(release, &self.cache) {
+                self.apt_of(release)?;
+            }
         }
+        self.apts.values_mut().try_for_each(Apt::refresh)
     }
 
     /// Makes several images; see [`Images::prepare`].
@@ -118,7 +122,8 @@ impl Images {
     }
 
     /// Makes the image `name` (a recipe, `vmm` or `kvm-selftests`), or finds it in the cache and
-    /// checks that it is undamaged.
+    /// checks that it is undamaged. The kernel of `NAME@RELEASE`, as `host@testing`, and of all
+    /// that it is made of, is that of another release of Debian.
     ///
     /// # Errors
     /// If there is no such recipe, or a package or tool it needs cannot be had.
@@ -169,7 +174,7 @@ impl Images {
         self.progress
             .tell(&format!("{theirs} belongs to another user; using {root}"));
         self.cache = own;
-        self.apt = None;
+        self.apts.clear();
         Ok(())
     }
 
@@ -185,25 +190,49 @@ impl Images {
     }
 
     fn make(&mut self, name: &str) -> Result<Prepared> {
-        match name {
+        let (recipe, release) = self.split(name)?;
+        match recipe {
             "vmm" => self.prepare_vmm(),
             "backend" => self.prepare_backend(),
-            "kvm-selftests" => self.prepare_selftests(),
+            "kvm-selftests" => self.prepare_selftests(release),
             _ => self.prepare_recipe(name),
         }
     }
 
+    /// The recipe that an image's name means, and the release of its kernel.
+    fn split<'n>(&self, name: &'n str) -> Result<(&'n str, Release)> {
+        let Some((recipe, release)) = name.split_once('@') else {
+            return Ok((name, Release::Stable));
+        };
+        let release = Release::named(release).ok_or_else(|| Error::Unknown {
+            kind: "release of Debian",
+            name: release.to_owned(),
+            known: Release::ALL.map(Release::name).join(", "),
+        })?;
+        Ok((recipe, release))
+    }
+
     pub(crate) fn apt(&mut self) -> Result<&Apt> {
-        if self.apt.is_none() {
-            let locked = Locked::of_project(&self.project)?;
-            let apt = match locked {
-                Some(_) => Apt::with_locked(&self.cache, locked, self.progress)?,
-                None => Apt::open(&self.cache, self.progress)?,
+        self.apt_of(Release::Stable)
+    }
+
+    fn apt_of(&mut self, release: Release) -> Result<&Apt> {
+        if !self.apts.contains_key(&release) {
+            let locked = match release {
+                Release::Stable => Locked::of_project(&self.project)?,
+                // A program comes with none of these.
+                Release::Testing => None,
             };
-            self.apt = Some(apt.with_kernels(&kmod::tried_kernels(&self.project)?));
+            let with_lists = locked.is_none();
+            let apt = Apt::of_release(release, &self.cache, locked, self.progress)?;
+            if with_lists {
+                apt.need_lists()?;
+            }
+            let tried = kmod::tried_kernels(&self.project)?;
+            self.apts.insert(release, apt.with_kernels(&tried));
         }
         // Just set.
-        self.apt.as_ref().ok_or(Error::NoMirror)
+        self.apts.get(&release).ok_or(Error::NoMirror)
     }
 
     fn prepare_vmm(&mut self) -> Result<Prepared> {
@@ -226,28 +255,38 @@ impl Images {
     }
 
     /// A folder of programs.
-    fn prepare_selftests(&mut self) -> Result<Prepared> {
-        let recipe = self.recipe("kernel")?;
-        let kernel = self.resolve(&recipe)?.pop().ok_or(Error::NoMirror)?;
-        let (project, cache, progress) = (self.project.clone(), self.cache.clone(), self.progress);
-        let (path, source) = selftests::build(&project, &cache, self.apt()?, &kernel, progress)?;
+    fn prepare_selftests(&mut self, release: Release) -> Result<Prepared> {
+        let kernel = self.kernel(release)?;
+        let (path, source) = selftests::build(&self.inputs(&kernel)?)?;
         prepared::of_folder(path, vec![(&source).into()])
     }
 
     /// A folder of kernel modules.
-    fn prepare_modules(&mut self, recipe: &Recipe, build: &Build) -> Result<Prepared> {
-        let kernel = self.resolve(recipe)?.pop().ok_or(Error::NoMirror)?;
-        let (project, cache, progress) = (self.project.clone(), self.cache.clone(), self.progress);
-        let inputs = kmod::Inputs {
-            project: &project,
-            cache: &cache,
-            apt: self.apt()?,
-            progress,
-            kernel: &kernel,
-        };
-        let built = kmod::build(&recipe.name, build, &inputs)?;
+    fn prepare_modules(&mut self, name: &str, build: &Build) -> Result<Prepared> {
+        let kernel = self.kernel(self.split(name)?.1)?;
+        let built = kmod::build(name, build, &self.inputs(&kernel)?)?;
         self.kept.add(built.in_use);
         prepared::of_folder(built.folder, built.packages)
+    }
+
+    /// The kernel of images, of a release of Debian.
+    fn kernel(&mut self, release: Release) -> Result<Kernel> {
+        let recipe = self.recipe("kernel")?;
+        let mut packages = self.resolve(&recipe, release)?;
+        let package = packages.pop().ok_or(Error::NoMirror)?;
+        Ok(Kernel { release, package })
+    }
+
+    /// What something for a kernel is built from and with.
+    fn inputs<'a>(&'a mut self, kernel: &'a Kernel) -> Result<kmod::Inputs<'a>> {
+        self.apt_of(kernel.release)?;
+        Ok(kmod::Inputs {
+            project: &self.project,
+            cache: &self.cache,
+            apt: self.apts.get(&kernel.release).ok_or(Error::NoMirror)?,
+            progress: self.progress,
+            kernel: &kernel.package,
+        })
     }
 
     /// Unpacks parts of the source of the images' kernel and returns the folder they are in.
@@ -256,13 +295,12 @@ impl Images {
     ///
     /// # Errors
     /// If the source package cannot be had, or has no such part.
-    pub fn kernel_source(&mut self, parts: &[String]) -> Result<PathBuf> {
-        let recipe = self.recipe("kernel")?;
-        let kernel = self.resolve(&recipe)?.pop().ok_or(Error::NoMirror)?;
-        let (cache, progress) = (self.cache.clone(), self.progress);
-        let source = kmod::source_of(self.apt()?, &kernel)?;
-        let _lock = cache.lock("modules")?;
-        kmod::unpack_source(&cache, self.apt()?, &source, parts, progress)
+    pub fn kernel_source(&mut self, release: Release, parts: &[String]) -> Result<PathBuf> {
+        let kernel = self.kernel(release)?;
+        let inputs = self.inputs(&kernel)?;
+        let source = kmod::source_of(inputs.apt, inputs.kernel)?;
+        let _lock = inputs.cache.lock("modules")?;
+        kmod::unpack_source(&inputs, &source, parts)
     }
 
     /// Unpacks the headers of the images' kernel and returns their folder, what `make -C` wants for
@@ -270,11 +308,9 @@ impl Images {
     ///
     /// # Errors
     /// If the packages cannot be had.
-    pub fn kernel_headers(&mut self) -> Result<PathBuf> {
-        let recipe = self.recipe("kernel")?;
-        let kernel = self.resolve(&recipe)?.pop().ok_or(Error::NoMirror)?;
-        let (cache, progress) = (self.cache.clone(), self.progress);
-        kmod::unpack_headers(&cache, self.apt()?, &kernel, progress)
+    pub fn kernel_headers(&mut self, release: Release) -> Result<PathBuf> {
+        let kernel = self.kernel(release)?;
+        kmod::unpack_headers(&self.inputs(&kernel)?)
     }
 
     /// Another image, or, as `NAME/FILE`, one file of an image that is a folder.
@@ -313,19 +349,21 @@ impl Images {
     }
 
     fn prepare_recipe(&mut self, name: &str) -> Result<Prepared> {
-        let recipe = self.recipe(name)?;
+        let (base, release) = self.split(name)?;
+        let recipe = self.recipe(base)?;
         let mut inside = BTreeMap::new();
         if let Some(build) = &recipe.build {
-            return self.prepare_modules(&recipe, build);
+            return self.prepare_modules(name, build);
         }
         for (path, artefact) in &recipe.artefacts {
-            inside.insert(merged_usr(path), self.artefact(artefact)?);
+            let artefact = self.artefact(&release.image(artefact))?;
+            inside.insert(merged_usr(path), artefact);
         }
         let kernel = match &recipe.modules_from {
-            Some(image) => Some(self.prepare(image)?),
+            Some(image) => Some(self.prepare(&release.image(image))?),
             None => None,
         };
-        let packages = self.resolve(&recipe)?;
+        let packages = self.resolve(&recipe, release)?;
         let debs = match &recipe.debs[..] {
             [] => Vec::new(),
             names => self.apt()?.resolve(&closure(names))?,
@@ -356,7 +394,7 @@ impl Images {
             return Ok(prepared);
         }
         let (cache, progress) = (self.cache.clone(), self.progress);
-        let files = PackageFiles::unpack(&cache, self.apt()?, &packages, progress)?;
+        let files = PackageFiles::unpack(&cache, self.apt_of(release)?, &packages, progress)?;
         let whole = Store::new(&cache, progress).obtain(&debs, self.apt()?)?;
         let whole: Vec<_> = debs.iter().zip(whole).collect();
         let _task = progress.task(
@@ -364,14 +402,14 @@ impl Images {
             0,
         );
         fs::create_dir_all(&folder).map_err(io("create", &folder))?;
-        let path = folder.join(if recipe.extract.is_some() {
-            name.to_owned()
+        let path = folder.join(if !recipe.extract.is_empty() {
+            base.to_owned()
         } else {
-            format!("{name}.cpio")
+            format!("{base}.cpio")
         });
         let mut used = BTreeSet::new();
-        if let Some(pattern) = &recipe.extract {
-            let (package, file) = files.find_pattern(pattern)?;
+        if !recipe.extract.is_empty() {
+            let (package, file) = files.find_one_of(&recipe.extract)?;
             fs::copy(&file, &path).map_err(io("write", &path))?;
             used.insert(package.into());
         } else {
@@ -404,21 +442,21 @@ impl Images {
         Ok(prepared)
     }
 
-    /// The packages of a recipe; of the kernel's meta-package only the kernel itself.
-    pub(crate) fn resolve(&mut self, recipe: &Recipe) -> Result<Vec<Package>> {
+    /// The packages of a recipe; of the kernel's meta-package only those that the kernel of a
+    /// release consists of, `linux-image` last.
+    pub(crate) fn resolve(&mut self, recipe: &Recipe, release: Release) -> Result<Vec<Package>> {
         let mut packages = Vec::new();
         if !recipe.packages.is_empty() {
             packages = self.apt()?.resolve(&closure(&recipe.packages))?;
         }
         if let Some(meta) = &recipe.kernel {
-            let all = self.apt()?.resolve(&closure(std::slice::from_ref(meta)))?;
-            let real = all
-                .into_iter()
-                .find(|p| p.name.starts_with("linux-image-") && p.name != *meta);
-            packages.push(real.ok_or_else(|| Error::Resolve {
+            let all = closure(std::slice::from_ref(meta));
+            let all = self.apt_of(release)?.resolve(&all)?;
+            let kernel = kernel_among(&all, meta).ok_or_else(|| Error::Resolve {
                 packages: meta.clone(),
                 reason: "it depends on no linux-image package".into(),
-            })?);
+            })?;
+            packages.extend(kernel);
         }
         Ok(packages)
     }
@@ -452,6 +490,27 @@ impl Images {
         }
         Ok(own)
     }
+}
+
+/// Kernel of images.
+struct Kernel {
+    release: Release,
+    /// Its `linux-image` package.
+    package: Package,
+}
+
+/// The packages among `all` that the kernel of the meta-package `meta` consists of: since Debian
+/// 14 its parts have packages of their own, on which `linux-image`, the last one, depends.
+fn kernel_among(all: &[Package], meta: &str) -> Option<Vec<Package>> {
+    let image = |p: &&Package| p.name.starts_with("linux-image-") && p.name != meta;
+    let image = all.iter().find(image)?;
+    let version = image.name.strip_prefix("linux-image-")?;
+    let parts = all.iter().filter(|p| {
+        let part = p.name.strip_prefix("linux-");
+        let part = part.and_then(|rest| rest.strip_suffix(version)?.strip_suffix('-'));
+        part.is_some_and(|part| part != "image" && !part.contains('-'))
+    });
+    Some(parts.chain([image]).cloned().collect())
 }
 
 /// Packages with all that they depend on.

@@ -30,6 +30,7 @@ pub use cache::shipped::Locked;
 pub use debian::apt::Apt;
 pub use debian::mirror::{Mirror, SUITE};
 pub use debian::package::Package;
+pub use debian::release::Release;
 pub use debian::{transfer, tree};
 pub use digest::sha256_parts;
 pub use error::{Error, Result};

@@ -50,9 +50,10 @@ pub struct Recipe {
     /// Packages, fetched with all they depend on.
     #[serde(default)]
     pub packages: Vec<String>,
-    /// The image is this one file of the packages; `*` stands for a version. Without it the image
-    /// is an initial RAM file system.
-    pub extract: Option<String>,
+    /// The image is this one file of the packages: the first of these paths that there is; `*`
+    /// stands for a version. Without it the image is an initial RAM file system.
+    #[serde(default)]
+    pub extract: Vec<String>,
     /// The image is a folder of kernel modules for `kernel`, built by a script of the project.
     pub build: Option<Build>,
     /// Programs and libraries of the packages, with the shared libraries they need.
@@ -101,7 +102,8 @@ impl Recipe {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if recipe.extract.is_some() && !(recipe.programs.is_empty() && recipe.files.is_empty()) {
+        let alone = recipe.programs.is_empty() && recipe.files.is_empty();
+        if !recipe.extract.is_empty() && !alone {
             return Err(bad(
                 "`extract` makes the image a single file; remove `programs` and `files`".into(),
             ));
@@ -112,7 +114,7 @@ impl Recipe {
             ));
         }
         if let Some(build) = &recipe.build {
-            let others = recipe.extract.is_some()
+            let others = !recipe.extract.is_empty()
                 || !(recipe.packages.is_empty()
                     && recipe.programs.is_empty()
                     && recipe.data.is_empty()

@@ -1,12 +1,12 @@
-//! Kernels of a workload's host and guests: Debian's, the one with this project's patches, or the
-//! user's own.
+//! Kernels of a workload's host and guests: those of Debian's releases, with or without this
+//! project's patches, or the user's own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use trapless_experiments::Value;
-use trapless_images::{Images, OwnKernel};
+use trapless_images::{Images, OwnKernel, Prepared, Release};
 
 use crate::spec::{OwnKernels, Whose};
 
@@ -16,6 +16,15 @@ pub const PATCHED_KERNEL: &str = "host-kernel/Image";
 pub const PATCHED_HOST: &str = "patched-host";
 /// The same kernel with modules for guests, likewise.
 const PATCHED_GUESTS: &str = "patched-guest-host";
+/// Debian's kernel.
+const STOCK_KERNEL: &str = "kernel";
+/// Modules of that of another release, an archive that follows the host's.
+const OTHER_HOST: &str = "other-host";
+/// The same kernel with modules for guests, likewise.
+const OTHER_GUESTS: &str = "other-guest-host";
+
+/// Parameter that names releases.
+const RELEASE: &str = "kernel";
 
 /// What a kernel that is built with the patches cannot do, by parameter: it has no KVM of Debian's,
 /// its drivers take no parameters, and a guest without Linux has none.
@@ -39,13 +48,17 @@ pub struct Loaded {
 }
 
 impl OwnKernels {
-    /// What may be behind this exit status of a workload's guest; empty if nothing is known.
-    pub fn hint(&self, status: i32) -> &'static str {
-        let older_guest = self.host_kernel.is_some() && self.guest_kernel.is_none();
-        match status == ILLEGAL_INSTRUCTION && older_guest {
+    /// What may be behind this exit status of a workload's guest, with these parameters; empty if
+    /// nothing is known.
+    pub fn hint(&self, status: i32, values: &BTreeMap<String, Value>) -> &'static str {
+        let newer = |whose: Whose| Kernels::release(values, whose) != Release::Stable;
+        let host = self.host_kernel.is_some() || newer(Whose::Host);
+        let guest = self.guest_kernel.is_some() || newer(Whose::Guest);
+        match status == ILLEGAL_INSTRUCTION && host && !guest {
             true => {
                 "\nKVM of newer kernels leaves scounteren to guests, and Debian's 6.12 does not set \
-                 it: give the guest the kernel, too (--guest-kernel, --guest-modules)"
+                 it: give the guest the kernel, too (--guest-kernel, --guest-modules; or \
+                 kernel=testing)"
             }
             false => "",
         }
@@ -96,9 +109,11 @@ fn load(images: &Images, image: &str, path: &Path, modules: Option<&Path>) -> Re
 /// Images by name.
 pub struct Kernels {
     /// The host's kernel.
-    pub host: &'static str,
+    pub host: String,
     /// Archives that follow the host's initial RAM file system.
-    pub archives: Vec<&'static str>,
+    pub archives: Vec<String>,
+    /// Which kernel of another release each side has, by what ledgers call it.
+    pub others: Vec<(String, String)>,
 }
 
 impl Kernels {
@@ -107,43 +122,108 @@ impl Kernels {
     /// # Errors
     /// If another parameter asks for what such a kernel cannot do, or for another kernel.
     pub fn of(values: &BTreeMap<String, Value>, own: &OwnKernels) -> Result<Self> {
-        let is = |parameter: &str, text: &str| {
-            values
-                .get(parameter)
-                .is_some_and(|value| value.to_string() == text)
-        };
-        for (whose, parameter, value) in REFUSED {
-            if is(whose, "patched") && is(parameter, value) {
-                bail!(
-                    "{whose}=patched cannot have {parameter}={value}: leave out {parameter}={value}"
-                );
-            }
-        }
-        for side in own.sides() {
-            let whose = side.whose.name();
-            if side.kernel.is_some() && is(&format!("{whose}_kernel"), "patched") {
-                bail!(
-                    "--{whose}-kernel and {whose}_kernel=patched name two kernels: leave out one \
-                     of them"
-                );
-            }
-        }
-        if own.guest_kernel.is_some() && is("guest", "bare") {
-            bail!("guest=bare is a guest without Linux: leave out --guest-kernel");
-        }
+        check(values, own)?;
         let mut kernels = Self {
-            host: "kernel",
+            host: STOCK_KERNEL.into(),
             archives: Vec::new(),
+            others: Vec::new(),
         };
-        if is("host_kernel", "patched") {
-            kernels.host = PATCHED_KERNEL;
-            kernels.archives.push(PATCHED_HOST);
-        }
-        if is("guest_kernel", "patched") {
-            kernels.archives.push(PATCHED_GUESTS);
+        for side in own.sides() {
+            let whose = side.whose;
+            let release = Self::release(values, whose);
+            let patched = is(values, &form(whose), "patched");
+            let archive = match (whose, patched) {
+                _ if release == Release::Stable && !patched => continue,
+                (Whose::Host, true) => PATCHED_HOST,
+                (Whose::Host, false) => OTHER_HOST,
+                (Whose::Guest, true) => PATCHED_GUESTS,
+                (Whose::Guest, false) => OTHER_GUESTS,
+            };
+            let kernel = if patched {
+                PATCHED_KERNEL
+            } else {
+                STOCK_KERNEL
+            };
+            let kernel = release.image(kernel);
+            kernels.archives.push(release.image(archive));
+            if release != Release::Stable {
+                let name = format!("{} kernel", whose.name());
+                kernels.others.push((name, kernel.clone()));
+            }
+            if let Whose::Host = whose {
+                kernels.host = kernel;
+            }
         }
         Ok(kernels)
     }
+
+    /// The release whose kernel one of them has.
+    fn release(values: &BTreeMap<String, Value>, whose: Whose) -> Release {
+        let named = values.get(RELEASE).map(Value::to_string);
+        let named = named.unwrap_or_default();
+        let (release, only) = named.split_once('-').unwrap_or((&named, whose.name()));
+        let release = Release::named(release).unwrap_or_default();
+        match only == whose.name() {
+            true => release,
+            false => Release::Stable,
+        }
+    }
+
+    /// What a ledger says of an image that is a kernel of Debian's.
+    pub fn about(kernel: &Prepared) -> String {
+        let version = kernel.packages.iter().map(|package| &package.version);
+        let names = kernel.packages.iter().map(|package| &package.name);
+        let text = names
+            .zip(version)
+            .map(|(name, version)| format!("{name} {version}"));
+        text.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Parameter with the form of a kernel.
+fn form(whose: Whose) -> String {
+    format!("{}_kernel", whose.name())
+}
+
+/// Whether a parameter has this value.
+fn is(values: &BTreeMap<String, Value>, parameter: &str, text: &str) -> bool {
+    let value = values.get(parameter);
+    value.is_some_and(|value| value.to_string() == text)
+}
+
+/// Refuses what a kernel cannot do, and a second kernel for the same side.
+fn check(values: &BTreeMap<String, Value>, own: &OwnKernels) -> Result<()> {
+    let is = |parameter: &str, text: &str| is(values, parameter, text);
+    for (whose, parameter, value) in REFUSED {
+        if is(whose, "patched") && is(parameter, value) {
+            bail!("{whose}=patched cannot have {parameter}={value}: leave out {parameter}={value}");
+        }
+    }
+    for side in own.sides() {
+        let (whose, form) = (side.whose.name(), form(side.whose));
+        if side.kernel.is_none() {
+            continue;
+        }
+        if is(&form, "patched") {
+            bail!("--{whose}-kernel and {form}=patched name two kernels: leave out one of them");
+        }
+        if Kernels::release(values, side.whose) != Release::Stable {
+            let other = if whose == "host" { "guest" } else { "host" };
+            bail!(
+                "--{whose}-kernel and {RELEASE}={} name two kernels: leave out one of them, or \
+                 have {RELEASE}=testing-{other}",
+                values[RELEASE]
+            );
+        }
+    }
+    let bare_guest = is("guest", "bare");
+    if own.guest_kernel.is_some() && bare_guest {
+        bail!("guest=bare is a guest without Linux: leave out --guest-kernel");
+    }
+    if bare_guest && Kernels::release(values, Whose::Guest) != Release::Stable {
+        bail!("guest=bare is a guest without Linux: have {RELEASE}=testing-host");
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -164,14 +244,37 @@ mod tests {
     #[test]
     fn each_side_has_a_kernel_of_its_own() {
         let stock = kernels(&[("host_kernel", "stock"), ("guest_kernel", "stock")]).unwrap();
-        assert_eq!((stock.host, stock.archives.len()), ("kernel", 0));
+        assert_eq!((&*stock.host, stock.archives.len()), ("kernel", 0));
         let guest = kernels(&[("host_kernel", "stock"), ("guest_kernel", "patched")]).unwrap();
         assert_eq!(
-            (guest.host, guest.archives),
-            ("kernel", vec![PATCHED_GUESTS])
+            (&*guest.host, &*guest.archives[0]),
+            ("kernel", PATCHED_GUESTS)
         );
         let both = kernels(&[("host_kernel", "patched"), ("guest_kernel", "patched")]).unwrap();
         assert_eq!(both.archives, [PATCHED_HOST, PATCHED_GUESTS]);
+    }
+
+    /// Promise: host and guests have the release that is asked for, patched or not, and the ledger
+    /// is told.
+    #[test]
+    fn each_side_has_a_release_of_its_own() {
+        let both = kernels(&[("kernel", "testing")]).unwrap();
+        assert_eq!(both.host, "kernel@testing");
+        assert_eq!(
+            both.archives,
+            ["other-host@testing", "other-guest-host@testing"]
+        );
+        let named: Vec<_> = both.others.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(named, ["host kernel", "guest kernel"]);
+        let host = kernels(&[("kernel", "testing-host"), ("guest_kernel", "patched")]).unwrap();
+        assert_eq!(host.archives, ["other-host@testing", PATCHED_GUESTS]);
+        let guest = kernels(&[("kernel", "testing-guest"), ("host_kernel", "patched")]).unwrap();
+        assert_eq!(guest.host, PATCHED_KERNEL);
+        assert_eq!(guest.archives, [PATCHED_HOST, "other-guest-host@testing"]);
+        let patched = kernels(&[("kernel", "testing"), ("host_kernel", "patched")]).unwrap();
+        assert_eq!(patched.host, "host-kernel@testing/Image");
+        assert!(kernels(&[("kernel", "testing"), ("guest", "bare")]).is_err());
+        assert!(kernels(&[("kernel", "testing-host"), ("guest", "bare")]).is_ok());
     }
 
     /// Promise: what these kernels do not have is refused before anything is measured.
@@ -182,16 +285,27 @@ mod tests {
             guest_kernel: Some("vmlinuz".into()),
             ..OwnKernels::default()
         };
-        assert_eq!(own.hint(132), "");
+        let stable = BTreeMap::new();
+        assert_eq!(own.hint(132, &stable), "");
         let host = OwnKernels {
             guest_kernel: None,
             ..own.clone()
         };
-        assert!(host.hint(132).contains("--guest-kernel") && host.hint(1).is_empty());
+        assert!(host.hint(132, &stable).contains("--guest-kernel"));
+        assert!(host.hint(1, &stable).is_empty());
+        let released =
+            |release: &str| BTreeMap::from([("kernel".into(), Value::Word(release.into()))]);
+        let none = OwnKernels::default();
+        assert!(
+            none.hint(132, &released("testing-host"))
+                .contains("kernel=testing")
+        );
+        assert_eq!(none.hint(132, &released("testing")), "");
         for (parameter, value) in [
             ("host_kernel", "patched"),
             ("guest_kernel", "patched"),
             ("guest", "bare"),
+            ("kernel", "testing"),
         ] {
             let values = BTreeMap::from([(parameter.into(), Value::Word(value.into()))]);
             let error = Kernels::of(&values, &own).err().unwrap();

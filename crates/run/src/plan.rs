@@ -200,7 +200,7 @@ impl Plan {
         };
         let kernels = Kernels::of(&values, &spec.kernels)?;
         let mut images = project::images(project)?;
-        let own = spec.kernels.load(&images, host)?;
+        let mut own = spec.kernels.load(&images, host)?;
         let mut packages = BTreeMap::new();
         let mut contents = Vec::new();
         let mut take = |images: &mut Images, name: &str| -> Result<PathBuf> {
@@ -213,7 +213,7 @@ impl Plan {
         };
         let kernel = match &spec.kernels.host_kernel {
             Some(path) => path.clone(),
-            None => take(&mut images, kernels.host)?,
+            None => take(&mut images, &kernels.host)?,
         };
         let kernel = files::content(&kernel, "kernel")?;
         let firmware = files::read(&take(&mut images, "opensbi")?, "opensbi")?;
@@ -223,6 +223,10 @@ impl Plan {
         }
         for name in &kernels.archives {
             archives.push(take(&mut images, name)?);
+        }
+        for (name, kernel) in kernels.others {
+            let kernel = project::artefact(&mut images, &kernel)?;
+            own.about.push((name, Kernels::about(&kernel)));
         }
         let mut added = own.archives;
         added.extend(overlay.iter().flat_map(|overlay| &overlay.archive));
@@ -482,7 +486,8 @@ impl Plan {
                 .iter()
                 .find(|(k, _)| k.ends_with(".output"));
             let said = output.map_or(&transcript.complaint, |(_, lines)| lines);
-            let tail = said.join("\n") + self.spec.kernels.hint(*status);
+            let values = self.experiment.values(&self.spec.workload_parameters())?;
+            let tail = said.join("\n") + self.spec.kernels.hint(*status, &values);
             fail!(
                 "{title} failed: {side} ended with status {status} ({last}); its last output:\n{tail}"
             );

@@ -16,6 +16,7 @@
 
 #define pr_fmt(fmt) "riscv-trapless-ipi: " fmt
 
+#include <linux/bitfield.h>
 #include <linux/cpu.h>
 #include <linux/interrupt.h>
 #include <linux/irq.h>
@@ -34,6 +35,7 @@
 #include <asm/sbi.h>
 #include <asm/xtrapless.h>
 
+#include "../compat.h"
 #include "irq-riscv-trapless-ipi.h"
 
 #define TRAPLESS_IPI_HARTS	32
@@ -247,7 +249,7 @@ static int trapless_ipi_find(struct device *dev)
 	trapless_ipi_parent = irq_data_to_desc(d);
 	trapless_ipi_old_handler = trapless_ipi_parent->handle_irq;
 
-	for (virq = 1; virq < nr_irqs; virq++) {
+	for (virq = 1; virq < irq_get_nr_irqs(); virq++) {
 		d = irq_get_irq_data(virq);
 		if (!d || !d->domain || d->domain->bus_token != DOMAIN_BUS_IPI)
 			continue;

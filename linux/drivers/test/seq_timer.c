@@ -14,6 +14,7 @@
 #include <linux/string.h>
 #include <linux/tracepoint.h>
 
+#include "../compat.h"
 #include "seq.h"
 
 /* Rounding between nanoseconds and ticks, and between two clock readings. */
@@ -131,9 +132,8 @@ int seq_timer_start(void)
 	for_each_cpu(cpu, &seq_cpus) {
 		struct seq_timer *t = per_cpu_ptr(&seq_timer_state, cpu);
 
-		hrtimer_init(&t->timer, CLOCK_MONOTONIC,
-			     HRTIMER_MODE_ABS_PINNED_HARD);
-		t->timer.function = seq_timer_fired;
+		hrtimer_setup(&t->timer, seq_timer_fired, CLOCK_MONOTONIC,
+			      HRTIMER_MODE_ABS_PINNED_HARD);
 		prandom_seed_state(&t->random, seq_seed + cpu);
 	}
 	running = true;

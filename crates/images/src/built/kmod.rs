@@ -55,6 +55,7 @@ const LINES: usize = 15;
 pub(crate) struct Inputs<'a> {
     pub(crate) project: &'a Path,
     pub(crate) cache: &'a Cache,
+    /// What the kernel and the tools come from.
     pub(crate) apt: &'a Apt,
     pub(crate) progress: Progress,
     /// The `linux-image` package the modules are for.
@@ -163,7 +164,8 @@ fn run_script(
         ..
     } = inputs;
     let tools = Tools::prepare(cache, apt, progress)?;
-    let files = tree::unpack(cache, apt, &needed.headers, "the kernel headers", progress)?;
+    let title = "the kernel headers";
+    let files = tree::unpack(cache, apt, &needed.headers, title, progress)?;
     let release = release_of(&files)?;
     let mut arguments = vec![
         format!("/usr/src/linux-headers-{release}"),
@@ -175,7 +177,7 @@ fn run_script(
     ];
     places.extend(headers_in(&files.join("usr"))?);
     if let Some(source) = &needed.source {
-        let parts = unpack_source(cache, apt, source, &build.source, progress)?;
+        let parts = unpack_source(inputs, source, &build.source)?;
         places.push((parts, PathBuf::from(SOURCE)));
         arguments.insert(0, SOURCE.to_owned());
     }
@@ -308,14 +310,11 @@ fn headers_of(apt: &Apt, kernel: &Package) -> Result<Vec<Package>> {
 }
 
 /// Unpacks the headers of the very kernel; returns their `/usr/src/linux-headers-RELEASE`.
-pub(crate) fn unpack_headers(
-    cache: &Cache,
-    apt: &Apt,
-    kernel: &Package,
-    progress: Progress,
-) -> Result<PathBuf> {
-    let headers = headers_of(apt, kernel)?;
-    let files = tree::unpack(cache, apt, &headers, "the kernel headers", progress)?;
+pub(crate) fn unpack_headers(inputs: &Inputs<'_>) -> Result<PathBuf> {
+    let (cache, apt) = (inputs.cache, inputs.apt);
+    let headers = headers_of(apt, inputs.kernel)?;
+    let title = "the kernel headers";
+    let files = tree::unpack(cache, apt, &headers, title, inputs.progress)?;
     let release = release_of(&files)?;
     Ok(files.join(format!("usr/src/linux-headers-{release}")))
 }
@@ -364,18 +363,17 @@ fn release_of(headers: &Path) -> Result<String> {
 
 /// Unpacks `parts` of the source package into a folder of the cache and returns it.
 pub(crate) fn unpack_source(
-    cache: &Cache,
-    apt: &Apt,
+    inputs: &Inputs<'_>,
     source: &Package,
     parts: &[String],
-    progress: Progress,
 ) -> Result<PathBuf> {
+    let (cache, progress) = (inputs.cache, inputs.progress);
     let key = sha256_parts([source.sha256.as_bytes(), parts.join(" ").as_bytes()]);
     let folder = cache.folder("sources")?.join(&key[..24]);
     if folder.exists() {
         return Ok(folder);
     }
-    let files = PackageFiles::unpack(cache, apt, std::slice::from_ref(source), progress)?;
+    let files = PackageFiles::unpack(cache, inputs.apt, std::slice::from_ref(source), progress)?;
     let (_, archive) = files.find_pattern("/usr/src/linux-source-*.tar.xz")?;
     let unfinished = folder.with_extension("unfinished");
     let _ = fs::remove_dir_all(&unfinished);

@@ -4,14 +4,11 @@
 use crate::built::inputs::add_input;
 use crate::built::kmod;
 use crate::built::tools::Tools;
-use crate::cache::Cache;
 use crate::command::run;
-use crate::debian::apt::Apt;
 use crate::debian::package::Package;
 use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
 use crate::initramfs::files::PackageFiles;
-use crate::progress::Progress;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,20 +55,20 @@ const AMOUNTS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Builds the selftests of the release that `kernel` (a `linux-image` package) belongs to.
+/// Builds the selftests of the release that the kernel belongs to.
 ///
 /// Returns the folder with the static programs and the source package.
 ///
 /// # Errors
 /// If the source or the tools cannot be had, or the tests do not compile.
-pub fn build(
-    project: &Path,
-    cache: &Cache,
-    apt: &Apt,
-    kernel: &Package,
-    progress: Progress,
-) -> Result<(PathBuf, Package)> {
-    let source = kmod::source_of(apt, kernel)?;
+pub(crate) fn build(inputs: &kmod::Inputs<'_>) -> Result<(PathBuf, Package)> {
+    let &kmod::Inputs {
+        project,
+        cache,
+        progress,
+        ..
+    } = inputs;
+    let source = kmod::source_of(inputs.apt, inputs.kernel)?;
     // As the archive in it is named, too.
     let name = source.name.clone();
     let choices = format!("{GENERIC} {AMOUNTS:?}");
@@ -86,8 +83,8 @@ pub fn build(
     if programs.exists() {
         return Ok((programs, source));
     }
-    let tools = Tools::prepare(cache, apt, progress)?;
-    let files = PackageFiles::unpack(cache, apt, std::slice::from_ref(&source), progress)?;
+    let tools = Tools::prepare(cache, inputs.apt, progress)?;
+    let files = PackageFiles::unpack(cache, inputs.apt, std::slice::from_ref(&source), progress)?;
     let archive = files.find(&format!("/usr/src/{name}.tar.xz"))?.1;
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(io("create", &folder))?;

@@ -6,13 +6,18 @@ use crate::cache::Cache;
 use crate::command::missing;
 use crate::debian::apt::Apt;
 use crate::debian::package::{Package, Request};
+use crate::debian::release::Release;
 use crate::debian::tree;
 use crate::error::{Result, io};
 use crate::progress::Progress;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the tree holds; compilers come with what they depend on.
+/// What the tree of the stable release has besides, for all but kernels.
+const PROGRAMS: &[&str] = &["rustc", "cargo", "qemu-system-riscv", "e2fsprogs"];
+
+/// What each tree holds; compilers come with what they depend on. A kernel is built with the
+/// compiler of its own release: it is configured for what that can do.
 const TOOLS: &[&str] = &[
     "dash",
     "bash",
@@ -34,10 +39,6 @@ const TOOLS: &[&str] = &[
     "libc6-dev",
     "gcc-riscv64-linux-gnu",
     "libc6-dev-riscv64-cross",
-    "rustc",
-    "cargo",
-    "qemu-system-riscv",
-    "e2fsprogs",
     // Kernel modules and selftests out of Debian's kernel source.
     "bc",
     "bison",
@@ -85,12 +86,19 @@ impl Tools {
 
     /// The packages that [`Tools::prepare`] would use.
     pub(crate) fn resolve(apt: &Apt) -> Result<Vec<Package>> {
-        apt.resolve(&Request {
+        let mut request = Request {
             arch: apt.native().to_owned(),
             closure: TOOLS.iter().map(|&t| t.to_owned()).collect(),
+            alone: Vec::new(),
+        };
+        if apt.release() == Release::Stable {
+            request
+                .closure
+                .extend(PROGRAMS.iter().map(|&t| t.to_owned()));
             // The riscv64 standard library of rustc and nothing it would pull in for running.
-            alone: vec!["libstd-rust-dev:riscv64".into()],
-        })
+            request.alone = vec!["libstd-rust-dev:riscv64".into()];
+        }
+        apt.resolve(&request)
     }
 
     /// Root folder of the tree.

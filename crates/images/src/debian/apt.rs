@@ -4,8 +4,9 @@
 use crate::cache::Cache;
 use crate::cache::shipped::{self, Locked};
 use crate::command::{spawn_output, tail};
-use crate::debian::mirror::{ALIAS, Mirror, SUITE};
+use crate::debian::mirror::Mirror;
 use crate::debian::package::{Package, Request};
+use crate::debian::release::{Release, Suite};
 use crate::debian::transfer::{PATIENCE, transfer};
 use crate::digest::sha256_parts;
 use crate::error::{Error, Result, io};
@@ -18,11 +19,14 @@ use std::process::Command;
 
 /// File that names the answers which [`Apt::refresh`] has replaced.
 const REPLACED: &str = "replaced";
+/// File that says that the lists are complete.
+const STAMP: &str = "lists.complete";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The private apt.
 #[derive(Debug)]
 pub struct Apt {
+    release: Release,
     root: PathBuf,
     cache: Cache,
     native: String,
@@ -41,7 +45,15 @@ impl Apt {
     /// # Errors
     /// If there are no lists and they cannot be fetched.
     pub fn open(cache: &Cache, progress: Progress) -> Result<Self> {
-        let apt = Self::with_locked(cache, None, progress)?;
+        Self::open_release(Release::Stable, cache, progress)
+    }
+
+    /// As [`Apt::open`], with the packages of any release.
+    ///
+    /// # Errors
+    /// As [`Apt::open`].
+    pub fn open_release(release: Release, cache: &Cache, progress: Progress) -> Result<Self> {
+        let apt = Self::of_release(release, cache, None, progress)?;
         apt.need_lists()?;
         Ok(apt)
     }
@@ -52,11 +64,25 @@ impl Apt {
     /// # Errors
     /// If the folder cannot be made.
     pub fn with_locked(cache: &Cache, locked: Option<Locked>, progress: Progress) -> Result<Self> {
-        let root = cache.folder("apt")?;
+        Self::of_release(Release::Stable, cache, locked, progress)
+    }
+
+    /// As [`Apt::with_locked`], with the packages of any release.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub(crate) fn of_release(
+        release: Release,
+        cache: &Cache,
+        locked: Option<Locked>,
+        progress: Progress,
+    ) -> Result<Self> {
+        let root = cache.folder(release.folder())?;
         let native = spawn_output(Command::new("dpkg").arg("--print-architecture"), "dpkg")?;
         let native = String::from_utf8_lossy(&native.stdout).trim().to_owned();
         let replaced = fs::read_to_string(root.join(REPLACED)).unwrap_or_default();
         Ok(Self {
+            release,
             root,
             cache: cache.clone(),
             native,
@@ -73,6 +99,11 @@ impl Apt {
     pub fn with_kernels(mut self, versions: &[String]) -> Self {
         self.preferences = preferences(versions);
         self
+    }
+
+    /// The release whose packages these are.
+    pub(crate) fn release(&self) -> Release {
+        self.release
     }
 
     /// Debian architecture of this machine.
@@ -105,7 +136,17 @@ impl Apt {
         self.answers.borrow().clone()
     }
 
-    fn need_lists(&self) -> Result<()> {
+    /// Whether there are package lists of a release in the cache.
+    pub(crate) fn has_lists(release: Release, cache: &Cache) -> bool {
+        let root = cache.root().join(release.folder());
+        root.join(STAMP).exists()
+    }
+
+    /// Fetches the package lists if there are none yet.
+    ///
+    /// # Errors
+    /// If they cannot be fetched.
+    pub(crate) fn need_lists(&self) -> Result<()> {
         let _lock = self.cache.lock("apt")?;
         if self.stamp().exists() {
             return Ok(());
@@ -114,13 +155,13 @@ impl Apt {
     }
 
     fn stamp(&self) -> PathBuf {
-        self.root.join("lists.complete")
+        self.root.join(STAMP)
     }
 
     fn update(&self) -> Result<()> {
-        let _task = self
-            .progress
-            .task(&format!("Fetching the package lists of Debian {SUITE}"), 0);
+        let release = self.release.name();
+        let title = format!("Fetching the package lists of Debian {release}");
+        let _task = self.progress.task(&title, 0);
         if !Path::new(KEYRING).exists() {
             return Err(Error::MissingProgram {
                 program: KEYRING.into(),
@@ -133,22 +174,10 @@ impl Apt {
             fs::create_dir_all(&path).map_err(io("create", &path))?;
         }
         self.write("status", "")?;
-        let mut suites = vec![(mirror.main.as_str(), format!("{SUITE}-updates"))];
-        if let Some(security) = &mirror.security {
-            suites.push((security, format!("{SUITE}-security")));
-        }
-        suites.push((&mirror.main, SUITE.to_owned()));
-        // Updates and security fixes are welcome, but a mirror may not carry them or be amid a
-        // change: then the release alone, and that by its other name, whose folder a mirror may
-        // have brought up to date earlier or later.
-        let alias = [(mirror.main.as_str(), ALIAS.to_owned())];
         let mut reason = String::new();
-        for chosen in [&suites[..], &suites[suites.len() - 1..], &alias] {
-            let lines: Vec<String> = chosen
-                .iter()
-                .map(|(uri, suite)| format!("deb [signed-by={KEYRING}] {uri} {suite} main\n"))
-                .collect();
-            self.write("sources.list", &lines.concat())?;
+        for suites in self.release.suites() {
+            let lines = self.sources(&suites, &mirror);
+            self.write("sources.list", &lines)?;
             let mut command = Command::new("apt-get");
             command
                 .arg("-c")
@@ -163,7 +192,7 @@ impl Apt {
                     let failed =
                         String::from_utf8_lossy(&output.stderr).contains("Failed to fetch");
                     if !failed && self.has_lists_of_the_release() {
-                        return self.write("lists.complete", &lines.concat());
+                        return self.write(STAMP, &lines);
                     }
                     tail(&output, 4)
                 }
@@ -174,9 +203,28 @@ impl Apt {
             }
         }
         Err(Error::Lists {
-            suite: SUITE,
+            suite: release,
             reason,
         })
+    }
+
+    /// The lines of `sources.list(5)` for those of `suites` that the mirror has.
+    fn sources(&self, suites: &[Suite], mirror: &Mirror) -> String {
+        let valid = match self.release.expires() {
+            true => "",
+            false => " check-valid-until=no",
+        };
+        let lines = suites.iter().filter_map(|suite| {
+            let uri = match suite.security {
+                true => mirror.security.as_ref()?,
+                false => &mirror.main,
+            };
+            let name = &suite.name;
+            Some(format!(
+                "deb [signed-by={KEYRING}{valid}] {uri} {name} main\n"
+            ))
+        });
+        lines.collect()
     }
 
     /// Resolves a request to exact packages, sorted by name. The answer is kept until the lists are
@@ -287,14 +335,14 @@ impl Apt {
         Ok(command)
     }
 
-    /// Whether the lists fetched last are those of [`SUITE`], under whatever name.
+    /// Whether the lists fetched last are those of the release, under whatever name.
     fn has_lists_of_the_release(&self) -> bool {
         let Ok(entries) = fs::read_dir(self.root.join("lists")) else {
             return false;
         };
         let of_release = |path: &Path| {
             let text = fs::read_to_string(path).unwrap_or_default();
-            names_codename(&text, SUITE)
+            self.release.has(&text)
         };
         let mut releases = entries
             .flatten()
@@ -357,18 +405,6 @@ fn preferences(versions: &[String]) -> String {
     pins.collect()
 }
 
-/// Whether an `InRelease` file is that of a release, or of its updates or security fixes.
-fn names_codename(text: &str, codename: &str) -> bool {
-    let named = text.lines().find_map(|l| l.strip_prefix("Codename: "));
-    let name = named.unwrap_or_default().trim();
-    [
-        codename,
-        &format!("{codename}-updates"),
-        &format!("{codename}-security"),
-    ]
-    .contains(&name)
-}
-
 /// `'URI' NAME_VERSION_ARCH.deb SIZE SHA256:HASH`, as `apt-get --print-uris` writes it.
 fn parse_uri_line(line: &str) -> Option<Package> {
     let (uri, rest) = line.strip_prefix('\'')?.split_once("' ")?;
@@ -393,16 +429,6 @@ fn parse_uri_line(line: &str) -> Option<Package> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn another_name_stands_for_the_release_only_while_it_is_that() {
-        let of = |codename: &str| format!("Origin: Debian\nSuite: stable\nCodename: {codename}\n");
-        for codename in ["trixie", "trixie-updates", "trixie-security"] {
-            assert!(names_codename(&of(codename), "trixie"));
-        }
-        assert!(!names_codename(&of("forky"), "trixie"));
-        assert!(!names_codename("", "trixie"));
-    }
 
     /// An archive with the kernels 6.12.9, 6.12.10 and 6.12.11.
     fn with_three_kernels(root: &Path) -> Apt {

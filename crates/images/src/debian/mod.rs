@@ -4,6 +4,7 @@ pub(crate) mod apt;
 pub(crate) mod dpkg;
 pub(crate) mod mirror;
 pub(crate) mod package;
+pub mod release;
 pub(crate) mod store;
 pub mod transfer;
 pub mod tree;

@@ -86,26 +86,32 @@ impl PackageFiles {
     }
 
     /// Finds the only file or folder whose path matches `pattern`, in which `*` stands for any part
-    /// of a last component.
+    /// of one component.
     ///
     /// # Errors
     /// If there is none or more than one.
     pub fn find_pattern(&self, pattern: &str) -> Result<(&Package, PathBuf)> {
         let pattern = merged_usr(pattern);
-        let (above, last) = pattern.rsplit_once('/').unwrap_or(("", &pattern));
-        let Some((before, after)) = last.split_once('*') else {
+        let Some((before, after)) = pattern.split_once('*') else {
             return self.find(&pattern);
         };
+        let (above, before) = before.rsplit_once('/').unwrap_or(("", before));
+        let (after, rest) = after.split_at(after.find('/').unwrap_or(after.len()));
         let mut found = Vec::new();
         for (package, folder) in &self.packages {
             let above = below(folder, above);
             for entry in fs::read_dir(&above).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
+                let path = match rest {
+                    "" => entry.path(),
+                    _ => below(&entry.path(), rest),
+                };
                 if name.len() >= before.len() + after.len()
                     && name.starts_with(before)
                     && name.ends_with(after)
+                    && path.symlink_metadata().is_ok()
                 {
-                    found.push((package, entry.path()));
+                    found.push((package, path));
                 }
             }
         }
@@ -117,6 +123,25 @@ impl PackageFiles {
             path: pattern.into(),
             message,
         })
+    }
+
+    /// As [`find_pattern`](Self::find_pattern) for the first of several patterns that something
+    /// matches.
+    ///
+    /// # Errors
+    /// If nothing matches any of them.
+    pub fn find_one_of(&self, patterns: &[String]) -> Result<(&Package, PathBuf)> {
+        let mut last = Err(Error::Data {
+            path: PathBuf::new(),
+            message: "no path is named".into(),
+        });
+        for pattern in patterns {
+            last = self.find_pattern(pattern);
+            if last.is_ok() {
+                break;
+            }
+        }
+        last
     }
 
     /// All files below a folder as (path in the system, file), sorted.
@@ -279,6 +304,14 @@ mod tests {
                 .1
                 .ends_with("vmlinux-6.12")
         );
+        let folder = temp.path().join("usr/lib/modules/7.2");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("vmlinuz"), "k").unwrap();
+        let inside = files.find_pattern("/lib/modules/*/vmlinuz").unwrap().1;
+        assert_eq!(inside, folder.join("vmlinuz"));
+        let either = ["/boot/vmlinuz-*", "/lib/modules/*/vmlinuz"].map(String::from);
+        assert_eq!(files.find_one_of(&either).unwrap().1, inside);
+        assert!(files.find_one_of(&either[..1]).is_err());
         fs::write(temp.path().join("boot/vmlinux-6.13"), "k").unwrap();
         assert!(
             files

@@ -131,9 +131,14 @@ impl Archive<'_> {
         let source = if let Some(kernel) = parts.kernel {
             modules::Source::of_build(kernel.path.clone())?
         } else {
-            let (package, folder) = parts.files.find_pattern("/usr/lib/modules/*")?;
+            let (package, mut folder) = parts.files.find_pattern("/usr/lib/modules/*/kernel")?;
             self.used.insert(package.into());
-            modules::Source::of_package(folder)
+            folder.pop();
+            let mut source = modules::Source::of_package(folder);
+            // It may be in another of the kernel's packages.
+            let list = format!("/usr/lib/modules/{}/modules.builtin", source.release);
+            source.builtin = parts.files.find(&list)?.1;
+            source
         };
         let modules = modules::collect(&source, &recipe.modules)?;
         let name = |file: &str| format!("/usr/lib/modules/{}/{file}", source.release);
