@@ -83,6 +83,7 @@ test-long: test
 	tests/compile
 	$$(scripts/tools sweep)/python tests/sweep
 	tests/series --boot
+	tests/series @testing --boot
 	tests/lost-interrupt
 	scripts/package
 	tests/package

@@ -56,6 +56,8 @@ DECLARE_STATIC_KEY_FALSE(kvm_riscv_uer_available);
 #define kvm_riscv_uer_available() \
 	static_branch_unlikely(&kvm_riscv_uer_available)
 
+gpa_t kvm_riscv_gpa_size(struct kvm *kvm);
+int kvm_riscv_gstage_map_uer(struct kvm *kvm, gpa_t gpa);
 int kvm_riscv_uer_init(void);
 void kvm_riscv_uer_exit(void);
 

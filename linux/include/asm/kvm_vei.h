@@ -10,6 +10,7 @@
 #include <linux/bitmap.h>
 #include <linux/cpumask.h>
 #include <linux/jump_label.h>
+#include <linux/kvm_types.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/types.h>
@@ -139,6 +140,9 @@ void kvm_riscv_vei_name(unsigned int cpu);
 void kvm_riscv_vei_unname(unsigned int cpu);
 unsigned int kvm_riscv_vei_open_cpu(u64 cpu);
 unsigned int kvm_riscv_vei_request(struct kvm_vei_event *event);
+
+int kvm_riscv_gstage_map_bell(struct kvm *kvm, gpa_t gpa, void *bell);
+void kvm_riscv_gstage_unmap_bell(struct kvm *kvm, gpa_t gpa, void *bell);
 
 /* vei_dev.c: the KVM device */
 extern struct kvm_device_ops kvm_riscv_vei_device_ops;

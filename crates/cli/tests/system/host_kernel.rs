@@ -1,5 +1,5 @@
 //! Hosts and guests whose kernel is built with this project's patches (`host_kernel=patched`,
-//! `guest_kernel=patched`).
+//! `guest_kernel=patched`), of another release of Debian (`kernel=testing`), or the user's own.
 
 use trapless_images::{Images, Progress, Project};
 use trapless_ledger::document::LedgerFile;
@@ -64,6 +64,24 @@ fn a_guest_with_the_patches_loses_no_edge_of_a_source_that_moves() {
     let measured = &ledger.run.measurements;
     let value = |name| measured.iter().find(|m| m.name == name).unwrap().value;
     assert_eq!((value("device"), value("lost")), (8000.0, 0.0));
+}
+
+/// Promise: with the kernel of Debian testing, host and guest have what they have with the stable
+/// one: with Xtrapless no exit for timers, IPIs and device interrupts; and the ledger names it.
+#[test]
+#[ignore = "downloads 500 MB and builds modules the first time"]
+fn host_and_guest_run_the_kernel_of_debian_testing() {
+    let set = ["kernel=testing", "pings=20", "wakeups=50", "loops=10"];
+    let set: Vec<&str> = set.iter().flat_map(|word| ["--set", word]).collect();
+    let ledger = ledger("testing", "trapless", "mixed", &set);
+    for side in ["host kernel", "guest kernel"] {
+        let said = &ledger.run.configuration[side];
+        assert!(said.starts_with("linux-binary-7."), "{side}: {said}");
+    }
+    for (name, interrupts) in &ledger.workload().interrupts {
+        assert!(interrupts.taken > 0, "{name}");
+        assert_eq!(interrupts.exits, 0, "{name}");
+    }
 }
 
 /// Promise: a kernel of the user's own is the one that runs, and the ledger says which it was; what
