@@ -172,6 +172,19 @@ impl Bench {
         self.ports[hart].current.is_none() && !self.outputs.harts[hart].rsp_valid
     }
 
+    /// A hart waits for the answer to an access.
+    #[must_use]
+    pub fn is_under_way(&self, hart: usize) -> bool {
+        self.ports[hart].current.is_some()
+    }
+
+    /// The engine has nothing to do, and nothing is left for it.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let harts = &self.outputs.harts[..self.harts()];
+        !self.outputs.job_busy && harts.iter().all(|h| !h.posting)
+    }
+
     /// The engine has nothing to do at this moment.
     #[must_use]
     pub fn is_between_jobs(&self) -> bool {

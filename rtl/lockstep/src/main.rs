@@ -4,6 +4,7 @@
 mod access;
 mod bench;
 mod circuit;
+mod cycles;
 mod driver;
 mod layout;
 mod memory;
@@ -28,6 +29,9 @@ struct Arguments {
     /// Number of harts instead of all for which a circuit is built.
     #[arg(long)]
     harts: Option<usize>,
+    /// Print how many cycles single operations take instead.
+    #[arg(long)]
+    cycles: bool,
 }
 
 fn main() -> ExitCode {
@@ -49,6 +53,10 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let harts: Vec<usize> = circuit::built().filter(wanted).collect();
     if harts.is_empty() {
         return Err("no circuit is built for that number of harts".into());
+    }
+    if arguments.cycles {
+        let most = harts.into_iter().max().unwrap_or(1);
+        return cycles::print(most);
     }
     let mut accesses = 0;
     for seed in first..end {
