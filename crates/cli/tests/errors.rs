@@ -209,7 +209,7 @@ const CASES: &[(&str, &str)] = &[
         "boot --firmware @firmware --kernel @kernel --replay @kernel",
         "is not a record of a run",
     ),
-    ("boot --net tap", "is not known"),
+    ("boot --net tap", "tap is unknown"),
     // What is wrong is found before images are made.
     ("boot --trace /proc/none/x", "cannot make the folder"),
     (
@@ -303,7 +303,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "boot --machine aia --set aia.files=3",
-        "use aia.guests or aia.delivery",
+        "use iommu, aia.guests or aia.delivery",
     ),
     (
         "run --machine sstc --workload timer --set wakeups=0",
@@ -360,8 +360,8 @@ const CASES: &[(&str, &str)] = &[
     ("report @shape.json", "is not a ledger"),
     // Checkpoints.
     ("resume @missing", "cannot read the checkpoint"),
-    ("resume @noise", "this is no checkpoint"),
-    ("resume @empty --show", "this is no checkpoint"),
+    ("resume @noise", "this is not a checkpoint"),
+    ("resume @empty --show", "this is not a checkpoint"),
     (
         "run --machine sstc --workload boot --checkpoint soon=x",
         "is not SECONDS=FILE",

@@ -186,7 +186,7 @@ fn an_interrupted_exploration_reports_what_has_ended() {
     let group = format!("-{}", child.id());
     let sent = Command::new("kill").args(["-INT", "--", &group]).status();
     assert!(sent.expect("there is kill").success());
-    assert!(lines.any(|line| line.contains("holds for the runs that have ended")));
+    assert!(lines.any(|line| line.contains("those of the runs that have ended")));
     let output = child.wait_with_output().expect("it ends");
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(130), "{text}");

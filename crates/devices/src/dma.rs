@@ -171,8 +171,10 @@ impl<'a> Slices<'a> {
         }
     }
 
+    /// The next piece, unless what is left goes beyond the end of the address space.
     fn piece(&self) -> Option<VolatileSlice<'a, ()>> {
         let memory = self.memory;
+        self.address.checked_add(self.left - 1)?;
         let found = memory.locate(self.address, self.left, self.access).ok()?;
         let len = usize::try_from(found.len).ok()?;
         let mut pieces =
@@ -195,11 +197,7 @@ impl<'a> Iterator for Slices<'a> {
             ))));
         };
         self.left -= piece.len() as u64;
-        match self.address.checked_add(piece.len() as u64) {
-            Some(next) => self.address = next,
-            // The last byte of all was part of this one.
-            None => self.left = 0,
-        }
+        self.address = self.address.wrapping_add(piece.len() as u64);
         Some(Ok(piece))
     }
 }
@@ -277,5 +275,34 @@ mod tests {
         assert!(memory.read_slice(&mut bytes, end).is_err());
         assert!(!memory.check_range(end, 8, Permissions::Read));
         assert!(memory.check_range(GuestAddress(0), 0x1000, Permissions::Write));
+        let memory = DeviceMemory::behind(ram_page(), DeviceId(0), Arc::new(Everywhere));
+        let last = GuestAddress(u64::MAX - 0xfff);
+        assert!(memory.check_range(last, 0x1000, Permissions::Read));
+        assert!(!memory.check_range(last, 0x1001, Permissions::Read));
+        let mut bytes = [0; 0x1001];
+        assert!(memory.read_slice(&mut bytes, last).is_err());
+    }
+
+    fn ram_page() -> Arc<GuestRam> {
+        Arc::new(GuestRam::from_ranges(&[(GuestAddress(0), 0x1000)]).unwrap())
+    }
+
+    /// Maps each page to the first one of RAM.
+    struct Everywhere;
+
+    impl Dma for Everywhere {
+        fn locate(
+            &self,
+            _: DeviceId,
+            address: u64,
+            len: u64,
+            _: DmaAccess,
+        ) -> Result<Extent, DmaFault> {
+            let address = address % 0x1000;
+            let len = len.min(0x1000 - address);
+            Ok(Extent { address, len })
+        }
+
+        fn message(&self, _: DeviceId, _: u64, _: u32) {}
     }
 }

@@ -102,7 +102,12 @@ impl Iommu {
         });
         let device = u64::from(request.device.0 & 0xff_ffff) << 40;
         let more = match fault.cause {
-            Cause::Guest { gpa, implicit } => gpa & !3 | u64::from(implicit),
+            // Bit 1 of the address of an implicit access: it was a write.
+            Cause::Guest {
+                gpa,
+                implicit: true,
+            } => gpa | 1,
+            Cause::Guest { gpa, .. } => gpa & !3,
             _ => 0,
         };
         let record = [

@@ -149,6 +149,11 @@ impl Iommu {
     pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         let state: State = postcard::from_bytes(from.bytes(MAX_STATE)?)
             .map_err(|_| StateError("cannot be decoded"))?;
+        if state.ddtp & registers::ddtp::MODE > registers::ddtp::LAST
+            || state.ddtp & !registers::ddtp::WRITABLE != 0
+        {
+            return Err(StateError("has an impossible mode"));
+        }
         if !state.commands.is_sound() || !state.faults.is_sound() || !state.cache.is_sound() {
             return Err(StateError("has an impossible queue or cache"));
         }

@@ -166,7 +166,7 @@ fn options_follow_the_name() {
         "/,wo"
             .parse::<Share>()
             .unwrap_err()
-            .contains("wo is not known")
+            .contains("wo is unknown")
     );
     let missing: Share = "no/such/folder".parse().unwrap();
     let message = missing.open().map(|_| ()).unwrap_err();

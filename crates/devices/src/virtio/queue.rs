@@ -105,7 +105,7 @@ impl Buffers {
                 break;
             };
             let piece = (count - done).min((len - self.offset) as usize);
-            // Ranges were checked by `collect`, so this fails only if RAM changed since.
+            // `collect` has checked ranges: this fails behind an IOMMU, or if RAM changed since.
             let start = GuestAddress(address.0 + u64::from(self.offset));
             copy(done..done + piece, start).map_err(|_| DriverFault("buffer outside RAM"))?;
             done += piece;
@@ -247,6 +247,27 @@ impl<'a> QueueIo<'a> {
     }
 }
 
+/// Refuses a buffer that is not in RAM. Behind an IOMMU that is found when it is accessed: looking
+/// at each page of 4 GiB that nothing may ever access would take the guest one descriptor. Only
+/// the end of the address space must not be in the middle of a buffer.
+fn check(
+    memory: &DeviceMemory,
+    address: GuestAddress,
+    len: u32,
+    access: Permissions,
+) -> Result<(), DriverFault> {
+    let fits = if memory.is_translated() {
+        address.0.checked_add(u64::from(len)).is_some()
+    } else {
+        memory.check_range(address, len as usize, access)
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(DriverFault("buffer outside RAM"))
+    }
+}
+
 /// Collects and checks all descriptors of a chain.
 fn collect(
     memory: &DeviceMemory,
@@ -267,9 +288,7 @@ fn collect(
         }
         let (address, len) = (descriptor.addr(), descriptor.len());
         if descriptor.is_write_only() {
-            if !memory.check_range(address, len as usize, Permissions::Write) {
-                return Err(DriverFault("buffer outside RAM"));
-            }
+            check(memory, address, len, Permissions::Write)?;
             writable.push(address, len);
         } else {
             if writable.left != 0 {
@@ -277,9 +296,7 @@ fn collect(
                     "device-readable buffer after a device-writable one",
                 ));
             }
-            if !memory.check_range(address, len as usize, Permissions::Read) {
-                return Err(DriverFault("buffer outside RAM"));
-            }
+            check(memory, address, len, Permissions::Read)?;
             readable.push(address, len);
         }
     }

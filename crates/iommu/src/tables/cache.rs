@@ -88,6 +88,10 @@ impl Cache {
     /// Whether it holds no more than it can.
     pub fn is_sound(&self) -> bool {
         self.devices.len() <= DEVICES
+            && self
+                .devices
+                .iter()
+                .all(|(_, context)| context.is_configured())
             && self.processes.len() <= PROCESSES
             && self.pages.len() <= PAGES
             && self.messages.len() <= MESSAGES
@@ -114,9 +118,11 @@ impl Cache {
 
     /// The translation of the page at `from`, if that allows accesses of this kind.
     pub fn page(&self, space: Space, from: u64, allows: impl Fn(&Page) -> bool) -> Option<Page> {
-        // Global mappings are those of all processes.
-        let of =
-            |page: &&Page| page.space == space || page.global && page.space.guest == space.guest;
+        // Global mappings are those of all processes; a Bare first stage has none.
+        let of = |page: &&Page| {
+            page.space == space
+                || page.global && space.process.is_some() && page.space.guest == space.guest
+        };
         let mut pages = self.pages.iter().filter(of);
         pages
             .find(|page| page.from == from && allows(page))

@@ -117,7 +117,7 @@ impl DeviceContext {
     }
 
     /// The checks of section "Device-context configuration checks".
-    fn is_configured(&self) -> bool {
+    pub fn is_configured(&self) -> bool {
         let directory = self.tc & tc::PDTV != 0;
         let first = match directory {
             true => mode(self.fsc) <= 3,

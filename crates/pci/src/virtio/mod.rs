@@ -225,13 +225,17 @@ impl<D: VirtioDevice> Function for VirtioPci<D> {
         }
     }
 
-    fn read(&mut self, _bar: u8, offset: u64, data: &mut [u8], port: &mut Port) {
+    fn read(&mut self, bar: u8, offset: u64, data: &mut [u8], port: &mut Port) {
         data.fill(0);
-        self.read_part(offset, data, port);
+        if bar == BAR {
+            self.read_part(offset, data, port);
+        }
     }
 
-    fn write(&mut self, _bar: u8, offset: u64, data: &[u8], port: &mut Port) {
-        self.write_part(offset, data, port);
+    fn write(&mut self, bar: u8, offset: u64, data: &[u8], port: &mut Port) {
+        if bar == BAR {
+            self.write_part(offset, data, port);
+        }
     }
 
     fn poll(&mut self, port: &mut Port) {
