@@ -144,20 +144,29 @@ impl Images {
 
     /// Makes an image in the cache in use.
     fn make_here(&mut self, name: &str) -> Result<Prepared> {
-        let made = self.make(name);
-        match &made {
-            // The archive drops old versions: newer lists name what it has now.
-            Err(Error::Download { .. }) if !shipped::is_pinned() => {
-                let locked = self.apt()?.is_locked();
-                match self.refresh() {
-                    Ok(()) if locked => self.progress.tell(REPLACED),
-                    Ok(()) => {}
-                    Err(_) => return made,
-                }
-                self.make(name)
-            }
-            _ => made,
+        let mut made = self.make(name);
+        if shipped::is_pinned() {
+            return made;
         }
+        // The archive drops old versions: newer lists name those that it has now. Testing drops
+        // them daily, for which packages of stable need not be replaced.
+        let mut releases = vec![self.split(name)?.1, Release::Stable];
+        releases.dedup();
+        for release in releases {
+            if !matches!(made, Err(Error::Download { .. })) {
+                break;
+            }
+            let apt = self.apt_of(release)?;
+            let locked = apt.is_locked();
+            if apt.refresh().is_err() {
+                continue;
+            }
+            if locked {
+                self.progress.tell(REPLACED);
+            }
+            made = self.make(name);
+        }
+        made
     }
 
     /// The cache in use belongs to another user and lacks something: from now on the user's own is
@@ -213,10 +222,10 @@ impl Images {
     }
 
     pub(crate) fn apt(&mut self) -> Result<&Apt> {
-        self.apt_of(Release::Stable)
+        Ok(self.apt_of(Release::Stable)?)
     }
 
-    fn apt_of(&mut self, release: Release) -> Result<&Apt> {
+    fn apt_of(&mut self, release: Release) -> Result<&mut Apt> {
         if !self.apts.contains_key(&release) {
             let locked = match release {
                 Release::Stable => Locked::of_project(&self.project)?,
@@ -232,7 +241,7 @@ impl Images {
             self.apts.insert(release, apt.with_kernels(&tried));
         }
         // Just set.
-        self.apts.get(&release).ok_or(Error::NoMirror)
+        self.apts.get_mut(&release).ok_or(Error::NoMirror)
     }
 
     fn prepare_vmm(&mut self) -> Result<Prepared> {
