@@ -38,7 +38,7 @@ def main() -> None:
     try:
         status = command(sys.argv[1:])
     except KeyboardInterrupt:
-        print("trapless: interrupted; kept results stay, and the same command goes on from there",
+        print("trapless: interrupted; kept results stay, and the same command continues from there",
               file=sys.stderr)
         status = 130
     sys.stdout.flush()
