@@ -102,7 +102,8 @@ impl Recipe {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if !recipe.extract.is_empty() && !(recipe.programs.is_empty() && recipe.files.is_empty()) {
+        let alone = recipe.programs.is_empty() && recipe.files.is_empty();
+        if !recipe.extract.is_empty() && !alone {
             return Err(bad(
                 "`extract` makes the image a single file; remove `programs` and `files`".into(),
             ));
