@@ -2,7 +2,7 @@
 
 use crate::Iommu;
 use crate::interrupts::Source;
-use crate::translate::{Access, Request};
+use crate::request::{Access, Request};
 
 /// Causes that no access type decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -40,6 +40,7 @@ mod message;
 mod mmio;
 mod queue;
 mod registers;
+mod request;
 mod tables;
 mod translate;
 
@@ -55,7 +56,8 @@ use tables::cache::Cache;
 
 pub use message::Arrived;
 pub use registers::LEN;
-pub use translate::{Access, Request, Target, Translated};
+pub use request::{Access, Request};
+pub use translate::{Target, Translated};
 
 /// Interrupt wires.
 pub const WIRES: usize = 4;

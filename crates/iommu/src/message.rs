@@ -6,7 +6,8 @@ use trapless_devices::dma::DmaFault;
 
 use crate::Iommu;
 use crate::fault::{Cause, Fault};
-use crate::translate::{Access, Request, Target};
+use crate::request::{Access, Request};
+use crate::translate::Target;
 
 /// Where a message goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,35 +6,10 @@ use trapless_devices::dma::DmaFault;
 use crate::Iommu;
 use crate::fault::{Cause, Fault};
 use crate::registers::debug;
+use crate::request::{Access, Request};
 use crate::tables::cache::{MsiEntry, Page, Space};
 use crate::tables::context::{DeviceContext, Mode, ProcessContext};
 use crate::tables::walk::{First, Guest, Leaf};
-
-/// What a device does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// A load.
-    Read,
-    /// A store.
-    Write,
-    /// A fetch of instructions.
-    Execute,
-}
-
-/// An access of a device: an untranslated request.
-#[derive(Debug, Clone, Copy)]
-pub struct Request {
-    /// Whose.
-    pub device: DeviceId,
-    /// Process ID (PASID), if it comes with one.
-    pub process: Option<u32>,
-    /// It wants supervisor privilege; only with a process ID.
-    pub privileged: bool,
-    /// Address.
-    pub address: u64,
-    /// What it does.
-    pub access: Access,
-}
 
 /// Where an access goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

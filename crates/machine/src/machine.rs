@@ -10,7 +10,7 @@ use crate::boot::elf::Symbols;
 use crate::boot::placement::Placement;
 use crate::bus::Bus;
 use crate::bus::htif::Htif;
-use crate::bus::peripherals::ConsoleInput;
+use crate::bus::places::ConsoleInput;
 use crate::config::preset::MachineConfig;
 use crate::drive::lockstep::Twin;
 use crate::drive::progress::Progress;

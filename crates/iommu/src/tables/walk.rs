@@ -4,7 +4,7 @@
 use crate::Iommu;
 use crate::fault::Cause;
 use crate::registers::PPN;
-use crate::translate::Access;
+use crate::request::Access;
 
 /// Bits of a page table entry.
 mod pte {

@@ -10,7 +10,7 @@ use trapless_iommu::{Access, Arrived, Iommu, Request, Target, WIRES};
 
 use crate::bus::dma::{self, Message, Messages, post};
 use crate::bus::map;
-use crate::bus::peripherals::Wiring;
+use crate::bus::places::Wiring;
 use crate::bus::wires::Wire;
 
 /// The IOMMU as harts see it; functions see it through [`Translating`].

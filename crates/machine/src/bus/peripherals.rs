@@ -3,25 +3,23 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use trapless_devices::state::{Persist, StateError, StateReader, StateWriter};
 use trapless_devices::virtio::{EmptySlot, VirtioDevice};
-use trapless_devices::{
-    Clock, DeviceEvents, Dma, GoldfishRtc, GuestRam, MmioDevice, PowerLatch, Syscon, Uart,
-};
+use trapless_devices::{Clock, DeviceEvents, Dma, GoldfishRtc, MmioDevice, Syscon, Uart};
 use trapless_pci::{Host, MAX_DEVICES, PINS, Windows};
 
 use crate::bus::address_map::{Device, Slot};
-use crate::bus::dma::{Direct, Messages};
+use crate::bus::dma::Direct;
 use crate::bus::iommu::SharedIommu;
 use crate::bus::map;
-use crate::bus::places::{Date, Mmio, Pci, Places, Socket};
-use crate::bus::wires::{VirtualClock, Wire, Wires};
+use crate::bus::places::{ConsoleInput, MAX_INPUT, Mmio, Pci, Places, Wiring};
+use crate::bus::wires::Wire;
 use crate::config::preset::MachineConfig;
 use crate::error::Error;
-use crate::outside::{Frames, Uplink};
-use crate::time::past::{OnlyNew, OnlyNewEvents, Past};
+use crate::outside::Uplink;
+use crate::time::past::OnlyNew;
 
 /// How a virtio device is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -219,85 +217,6 @@ const UART_SLOT: usize = 0;
 const FIRST_VIRTIO: usize = 3;
 /// Index of the PCI host.
 const PCI_SLOT: usize = FIRST_VIRTIO + map::VIRTIO_SLOTS;
-
-/// What devices are connected to.
-pub(crate) struct Wiring<'a> {
-    pub config: &'a MachineConfig,
-    pub ram: &'a Arc<GuestRam>,
-    pub wires: &'a Arc<Wires>,
-    pub clock: &'a VirtualClock,
-    pub power: &'a PowerLatch,
-    pub input: &'a ConsoleInput,
-    pub past: &'a Past,
-    pub frames: &'a Frames,
-    pub messages: &'a Messages,
-}
-
-impl Wiring<'_> {
-    /// What a device finds whose driver's mistakes `events` are told.
-    fn socket(&self, events: Box<dyn DeviceEvents>) -> Socket {
-        Socket {
-            events: Box::new(OnlyNewEvents {
-                events,
-                past: self.past.clone(),
-            }),
-            input: self.input.clone(),
-            past: self.past.clone(),
-            frames: self.frames.clone(),
-            date: Date {
-                clock: self.clock.clone(),
-                epoch: self.config.epoch.saturating_mul(1_000_000_000),
-            },
-        }
-    }
-}
-
-/// Console input that has arrived but did not yet fit into the UART.
-#[derive(Clone, Default)]
-pub(crate) struct ConsoleInput(Arc<Mutex<VecDeque<u8>>>);
-
-/// Maximum number of queued bytes; further input is dropped, since no driver reads it.
-pub(crate) const MAX_INPUT: usize = 1 << 20;
-
-impl ConsoleInput {
-    pub fn push(&self, bytes: &[u8]) {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = MAX_INPUT - queue.len().min(MAX_INPUT);
-        queue.extend(&bytes[..bytes.len().min(room)]);
-    }
-}
-
-impl ConsoleInput {
-    /// The queued bytes.
-    pub fn waiting(&self) -> Vec<u8> {
-        let queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.iter().copied().collect()
-    }
-
-    /// Replaces the queued bytes.
-    pub fn replace(&self, waiting: Vec<u8>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = waiting.into();
-    }
-
-    /// Puts `unread` back before all other input: bytes that a driver discarded while it set up its
-    /// device.
-    fn take_back(&self, unread: &mut VecDeque<u8>) {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for byte in unread.drain(..).rev() {
-            queue.push_front(byte);
-        }
-    }
-
-    /// Offers up to `room` queued bytes to a device; those it takes are removed.
-    pub fn pass_on(&self, room: usize, take: impl FnOnce(&[u8]) -> usize) {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = room.min(queue.len());
-        if room > 0 {
-            let taken = take(&queue.make_contiguous()[..room]);
-            queue.drain(..taken);
-        }
-    }
-}
 
 /// The UART with its input queue: input is passed on when a guest that reads it makes room.
 struct ConsoleUart {

@@ -1,24 +1,26 @@
-//! Places for virtio devices, on one transport or the other.
+//! Places for virtio devices, on one transport or the other, and to what devices are connected.
 
+use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::net::Net;
 use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
 use trapless_devices::{
-    Clock, DeviceEvents, GuestRam, IrqLine, MmioDevice, Persist, StateError, StateReader,
-    StateWriter,
+    Clock, DeviceEvents, GuestRam, IrqLine, MmioDevice, Persist, PowerLatch, StateError,
+    StateReader, StateWriter,
 };
 use trapless_pci::virtio::VirtioPci;
 use trapless_pci::{Attachment, Function, Layout, Port};
 
 use crate::bus::address_map::Device;
-use crate::bus::peripherals::{ConsoleInput, MAX_INPUT};
-use crate::bus::wires::VirtualClock;
+use crate::bus::dma::Messages;
+use crate::bus::wires::{VirtualClock, Wires};
+use crate::config::preset::MachineConfig;
 use crate::error::Error;
 use crate::outside::{Cable, Frames, Uplink};
-use crate::time::past::{OnlyNew, Past};
+use crate::time::past::{OnlyNew, OnlyNewEvents, Past};
 
 /// What devices find in a machine, whatever their transport.
 pub(crate) struct Socket {
@@ -278,5 +280,82 @@ impl Function for FedFunction {
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         self.device.restore(from)
+    }
+}
+
+/// Parts of the machine to which devices are connected.
+pub(crate) struct Wiring<'a> {
+    pub config: &'a MachineConfig,
+    pub ram: &'a Arc<GuestRam>,
+    pub wires: &'a Arc<Wires>,
+    pub clock: &'a VirtualClock,
+    pub power: &'a PowerLatch,
+    pub input: &'a ConsoleInput,
+    pub past: &'a Past,
+    pub frames: &'a Frames,
+    pub messages: &'a Messages,
+}
+
+impl Wiring<'_> {
+    /// Connections of a device; errors of its driver are reported to `events`.
+    pub fn socket(&self, events: Box<dyn DeviceEvents>) -> Socket {
+        Socket {
+            events: Box::new(OnlyNewEvents {
+                events,
+                past: self.past.clone(),
+            }),
+            input: self.input.clone(),
+            past: self.past.clone(),
+            frames: self.frames.clone(),
+            date: Date {
+                clock: self.clock.clone(),
+                epoch: self.config.epoch.saturating_mul(1_000_000_000),
+            },
+        }
+    }
+}
+
+/// Console input that has arrived but did not yet fit into the UART.
+#[derive(Clone, Default)]
+pub(crate) struct ConsoleInput(Arc<Mutex<VecDeque<u8>>>);
+
+/// Maximum number of queued bytes; further input is dropped, since no driver reads it.
+pub(crate) const MAX_INPUT: usize = 1 << 20;
+
+impl ConsoleInput {
+    pub fn push(&self, bytes: &[u8]) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MAX_INPUT - queue.len().min(MAX_INPUT);
+        queue.extend(&bytes[..bytes.len().min(room)]);
+    }
+
+    /// The queued bytes.
+    pub fn waiting(&self) -> Vec<u8> {
+        let queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.iter().copied().collect()
+    }
+
+    /// Replaces the queued bytes.
+    pub fn replace(&self, waiting: Vec<u8>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = waiting.into();
+    }
+
+    /// Puts `unread` back before all other input: bytes that a driver discarded while it set up its
+    /// device.
+    pub fn take_back(&self, unread: &mut VecDeque<u8>) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for byte in unread.drain(..).rev() {
+            queue.push_front(byte);
+        }
+    }
+
+    /// Offers up to `room` queued bytes to a device; those it takes are removed.
+    pub fn pass_on(&self, room: usize, take: impl FnOnce(&[u8]) -> usize) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = room.min(queue.len());
+        if room > 0 {
+            let taken = take(&queue.make_contiguous()[..room]);
+            queue.drain(..taken);
+        }
     }
 }
