@@ -36,6 +36,8 @@ load_kvm_module() {
             give_up "host_kernel=patched has this project's KVM only: leave out kvm=stock"
         fi
         wanted=fixed
+        # insmod does not load what the module needs: this, where devices can be passed.
+        modprobe -q irqbypass
         ;;
     esac
     if [ "$loop" != stock ]; then

@@ -65,7 +65,7 @@ pub struct Recipe {
     /// Packages, with all that they depend on, whose files are put into `/debs` as they are.
     #[serde(default)]
     pub debs: Vec<String>,
-    /// Kernel modules, with those they need.
+    /// Kernel modules, with those they need; a kernel need not have what ends in `?`.
     #[serde(default)]
     pub modules: Vec<String>,
     /// The image, a folder, that they are from, if not from the package of `kernel`. It also has

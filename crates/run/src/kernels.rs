@@ -202,14 +202,6 @@ fn check(values: &BTreeMap<String, Value>, own: &OwnKernels) -> Result<()> {
     }
     for side in own.sides() {
         let (whose, form) = (side.whose.name(), form(side.whose));
-        // `linux/host.config` is that of the stable release.
-        if is(&form, "patched") && Kernels::release(values, side.whose) != Release::Stable {
-            bail!(
-                "{form}=patched is built from the stable release's source only: leave out one of \
-                 {form}=patched and {RELEASE}={}",
-                values[RELEASE]
-            );
-        }
         if side.kernel.is_none() {
             continue;
         }
@@ -280,8 +272,12 @@ mod tests {
         let guest = kernels(&[("kernel", "testing-guest"), ("host_kernel", "patched")]).unwrap();
         assert_eq!(guest.host, PATCHED_KERNEL);
         assert_eq!(guest.archives, [PATCHED_HOST, "other-guest-host@testing"]);
-        let patched = kernels(&[("kernel", "testing"), ("host_kernel", "patched")]);
-        assert!(patched.err().unwrap().to_string().contains("leave out"));
+        let patched = kernels(&[("kernel", "testing"), ("host_kernel", "patched")]).unwrap();
+        assert_eq!(patched.host, "host-kernel@testing/Image");
+        assert_eq!(
+            patched.archives,
+            ["patched-host@testing", "other-guest-host@testing"]
+        );
         assert!(kernels(&[("kernel", "testing"), ("guest", "bare")]).is_err());
         assert!(kernels(&[("kernel", "testing-host"), ("guest", "bare")]).is_ok());
     }

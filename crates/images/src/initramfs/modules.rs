@@ -81,11 +81,19 @@ pub fn collect(source: &Source, wanted: &[String]) -> Result<Vec<Module>> {
     }
 }
 
-/// As [`collect`], with the names of those among `wanted` that do not exist.
+/// As [`collect`], with the names of those among `wanted` that do not exist. A name with `?` behind
+/// it need not: some kernels have what others name otherwise, or have built in under no name.
 ///
 /// # Errors
 /// If a module file is damaged.
 pub fn collect_present(source: &Source, wanted: &[String]) -> Result<(Vec<Module>, Vec<String>)> {
+    let names: Vec<String> = wanted.iter().map(|name| name.replace('?', "")).collect();
+    let (modules, mut missing) = present(source, &names)?;
+    missing.retain(|name| wanted.contains(name));
+    Ok((modules, missing))
+}
+
+fn present(source: &Source, wanted: &[String]) -> Result<(Vec<Module>, Vec<String>)> {
     let folder = &source.folder;
     let mut index = BTreeMap::new();
     find(folder, &mut index)?;
