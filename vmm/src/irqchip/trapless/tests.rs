@@ -51,6 +51,10 @@ impl Port for Mock {
     fn lend_irqfd(&self, _: u16, _: &EventFd) -> io::Result<()> {
         Ok(())
     }
+    fn lend_resampled(&self, source: u16, _: &EventFd, _: &EventFd) -> io::Result<()> {
+        self.model().log.push(format!("lend {source}"));
+        Ok(())
+    }
     fn take_grant(&self) -> bool {
         self.model().granted = true;
         true
