@@ -58,11 +58,12 @@ pub trait Device: Send + Sync {
     /// Ends [`enable_intx`](Self::enable_intx).
     fn disable_intx(&self);
 
-    /// Writes `events[n]` when vector n of MSI-X interrupts. INTx is disabled.
+    /// Writes `events[n]` when vector n of MSI-X interrupts. INTx is disabled. Returns the number
+    /// of vectors that do so: there are fewer than asked for if the host has no more.
     ///
     /// # Errors
     /// The error that the system returned.
-    fn enable_msix(&self, events: &[&EventFd]) -> io::Result<()>;
+    fn enable_msix(&self, events: &[&EventFd]) -> io::Result<usize>;
 
     /// Ends [`enable_msix`](Self::enable_msix).
     fn disable_msix(&self);

@@ -4,7 +4,7 @@ use crate::devices::pci::function::Function;
 use crate::devices::vfio::device::{Device, Region};
 use crate::devices::vfio::intx::Intx;
 use crate::devices::vfio::msix::{self, Msix, Place};
-use crate::devices::vfio::space::{Bar, MEMORY, Space, register};
+use crate::devices::vfio::space::{Bar, Space, register};
 use crate::error::{Error, Result};
 use crate::irqchip::messages::Messages;
 use std::any::Any;
@@ -64,7 +64,7 @@ impl Passed {
         };
         if msix.is_none() && !pin {
             return Err(refuse(
-                "cannot interrupt this guest: it has no INTx, and no MSI-X or the guest no AIA",
+                "has no interrupts for this guest: no INTx, and MSI-X only goes to guests with AIA",
             ));
         }
         let passed = Self {
@@ -97,17 +97,10 @@ impl Passed {
             .write(Region::Config, at, &command.to_le_bytes());
     }
 
-    /// Whether memory answers.
-    fn decodes(&self, space: &Space) -> bool {
-        let mut command = [0];
-        space.read(&*self.device, register::COMMAND, &mut command);
-        command[0] & MEMORY != 0
-    }
-
     /// Maps BARs where the guest wants them. Those outside of the windows do not answer: nothing
     /// else of the guest can be hidden by them.
     fn place(&self, state: &mut State) {
-        let wanted: Vec<(Bar, u64)> = match self.decodes(&state.space) {
+        let wanted: Vec<(Bar, u64)> = match state.space.decodes(&*self.device) {
             true => state
                 .space
                 .bars()
@@ -215,10 +208,8 @@ impl Function for Passed {
         if resets {
             self.forget(state);
         }
-        // VFIO takes mappings away when memory is disabled.
-        let command = register::COMMAND.checked_sub(offset);
-        let command = command.and_then(|at| data.get(at));
-        if command.is_some_and(|command| command & MEMORY == 0) {
+        // VFIO takes mappings away then, and a guest that accessed them would end.
+        if state.space.ends_decoding(offset, data) {
             state.placed.clear();
         }
         for (at, data) in state.space.write(offset, data) {

@@ -233,7 +233,9 @@ impl Handle {
 
     /// `VFIO_DEVICE_SET_IRQS`: `action` for interrupts of a kind from the first on, as many as
     /// there are `events`; without any, for `count` of them.
-    fn set(&self, kind: u32, action: u32, count: u32, events: &[&EventFd]) -> io::Result<()> {
+    ///
+    /// Returns how many there can be, if VFIO has refused because there are too many.
+    fn set(&self, kind: u32, action: u32, count: u32, events: &[&EventFd]) -> io::Result<usize> {
         let data = match events {
             [] => VFIO_IRQ_SET_DATA_NONE,
             _ => VFIO_IRQ_SET_DATA_EVENTFD,
@@ -242,19 +244,30 @@ impl Handle {
         let len = size_of::<vfio_irq_set>() + size_of::<RawFd>() * events.len();
         let mut words = vec![len as u32, data | action, kind, 0, count];
         words.extend(events.iter().map(|event| event.as_raw_fd() as u32));
+        let request = request::VFIO_DEVICE_SET_IRQS();
         // SAFETY: the kernel reads as many bytes as the structure says there are; it consists of
         // words.
-        check(unsafe {
-            ioctl_with_ptr(&self.file, request::VFIO_DEVICE_SET_IRQS(), words.as_ptr())
-        })
+        let result = unsafe { ioctl_with_ptr(&self.file, request, words.as_ptr()) };
+        check(result).map(|()| result as usize)
     }
 
-    /// Writes `events[n]` when interrupt n of a kind comes. An old set has to be disabled first.
+    /// Writes `events[n]` when interrupt n of a kind comes; of the first, if the host has no more.
+    /// Returns how many these are. An old set has to be disabled first.
     ///
     /// # Errors
     /// The error that the system returned.
-    pub fn enable(&self, kind: u32, events: &[&EventFd]) -> io::Result<()> {
-        self.set(kind, VFIO_IRQ_SET_ACTION_TRIGGER, 0, events)
+    pub fn enable(&self, kind: u32, events: &[&EventFd]) -> io::Result<usize> {
+        let enable = |events: &[_]| self.set(kind, VFIO_IRQ_SET_ACTION_TRIGGER, 0, events);
+        match enable(events)? {
+            0 => Ok(events.len()),
+            most => {
+                let events = &events[..most.min(events.len())];
+                match enable(events)? {
+                    0 => Ok(events.len()),
+                    _ => Err(io::Error::other("the host has no interrupts left")),
+                }
+            }
+        }
     }
 
     /// Disables all interrupts of a kind.
@@ -263,6 +276,7 @@ impl Handle {
     /// The error that the system returned, also if none is enabled.
     pub fn disable(&self, kind: u32) -> io::Result<()> {
         self.set(kind, VFIO_IRQ_SET_ACTION_TRIGGER, 0, &[])
+            .map(drop)
     }
 
     /// Unmasks interrupt 0 of a kind.
@@ -270,7 +284,7 @@ impl Handle {
     /// # Errors
     /// The error that the system returned.
     pub fn unmask(&self, kind: u32) -> io::Result<()> {
-        self.set(kind, VFIO_IRQ_SET_ACTION_UNMASK, 1, &[])
+        self.set(kind, VFIO_IRQ_SET_ACTION_UNMASK, 1, &[]).map(drop)
     }
 
     /// Unmasks interrupt 0 of a kind whenever `event` is written.
@@ -279,6 +293,7 @@ impl Handle {
     /// The error that the system returned.
     pub fn unmask_by(&self, kind: u32, event: &EventFd) -> io::Result<()> {
         self.set(kind, VFIO_IRQ_SET_ACTION_UNMASK, 0, &[event])
+            .map(drop)
     }
 
     /// Resets the device.

@@ -175,7 +175,7 @@ impl HostDevice {
     /// # Errors
     /// The error that VFIO returned.
     pub fn tell_of_request(&self, event: &EventFd) -> io::Result<()> {
-        self.vfio.enable(VFIO_PCI_REQ_IRQ_INDEX, &[event])
+        self.vfio.enable(VFIO_PCI_REQ_IRQ_INDEX, &[event]).map(drop)
     }
 }
 
@@ -268,7 +268,7 @@ impl Device for HostDevice {
         let _ = self.vfio.disable(VFIO_PCI_INTX_IRQ_INDEX);
     }
 
-    fn enable_msix(&self, events: &[&EventFd]) -> io::Result<()> {
+    fn enable_msix(&self, events: &[&EventFd]) -> io::Result<usize> {
         self.vfio.enable(VFIO_PCI_MSIX_IRQ_INDEX, events)
     }
 

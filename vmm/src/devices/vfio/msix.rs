@@ -181,10 +181,9 @@ impl Msix {
         self.enabled
     }
 
-    fn complain(&mut self, what: &str, error: &io::Error) {
+    fn complain(&mut self, what: std::fmt::Arguments<'_>) {
         if !std::mem::replace(&mut self.complained, true) {
-            let name = self.device.name();
-            eprintln!("trapless-vmm: {name} does not interrupt the guest: {what}: {error}");
+            eprintln!("trapless-vmm: {}: {what}", self.device.name());
         }
     }
 
@@ -208,8 +207,13 @@ impl Msix {
 
     fn enable(&mut self) {
         let events: Vec<&EventFd> = self.vectors.iter().map(|vector| &vector.event).collect();
-        if let Err(e) = self.device.enable_msix(&events) {
-            self.complain("VFIO refuses MSI-X", &e);
+        let all = events.len();
+        match self.device.enable_msix(&events) {
+            Ok(some) if some < all => self.complain(format_args!(
+                "only {some} of {all} vectors interrupt: the host has no more"
+            )),
+            Ok(_) => {}
+            Err(e) => self.complain(format_args!("VFIO refuses MSI-X: {e}")),
         }
     }
 
@@ -236,7 +240,7 @@ impl Msix {
         let vector = &mut self.vectors[index];
         let open = open && !vector.masked;
         if let Err(e) = vector.settle(open, &*self.messages) {
-            self.complain("KVM refuses a message", &e);
+            self.complain(format_args!("KVM refuses a message: {e}"));
         }
     }
 

@@ -23,7 +23,7 @@ pub mod register {
 }
 
 /// Bit of the command register: regions of memory answer.
-pub const MEMORY: u8 = 1 << 1;
+const MEMORY: u8 = 1 << 1;
 /// Bit of the status register: there are capabilities.
 const LISTED: u8 = 1 << 4;
 const STATUS: usize = 0x06;
@@ -35,6 +35,7 @@ const END: usize = 0x1000;
 
 /// IDs of capabilities.
 mod id {
+    pub const POWER: u8 = 0x01;
     pub const MSI: u8 = 0x05;
     pub const MSIX: u8 = super::msix::ID;
     pub const EXPRESS: u8 = 0x10;
@@ -62,6 +63,14 @@ mod advanced {
     pub const RESET: u16 = 1;
 }
 
+/// Power management: control, its bits of the state, and the state without memory (PCI Power
+/// Management 1.2, section 3.2.4).
+mod power {
+    pub const CONTROL: usize = 4;
+    pub const STATE: u8 = 3;
+    pub const D3: u8 = 3;
+}
+
 /// A BAR as the guest sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bar {
@@ -86,6 +95,8 @@ pub struct Space {
     initial: Vec<u8>,
     bars: Vec<Bar>,
     msix: Option<(usize, [u8; msix::LEN])>,
+    /// Control register of power management.
+    power: Option<usize>,
     /// Registers with a bit that resets the device.
     resets: Vec<(usize, u16)>,
 }
@@ -109,6 +120,7 @@ impl Space {
             initial: Vec::new(),
             bars: Vec::new(),
             msix: None,
+            power: None,
             resets: Vec::new(),
         };
         let mut physical = vec![0; len];
@@ -196,6 +208,7 @@ impl Space {
                 self.keep_bytes(at, &[0; 4]);
             }
             match word(at) {
+                id::POWER => self.power = Some(at + power::CONTROL),
                 id::EXPRESS => {
                     let kind = word(at + express::TYPE) & express::TYPE_BITS;
                     if express::ENDPOINTS.contains(&kind) {
@@ -294,11 +307,29 @@ impl Space {
 
     /// Whether a write resets the device.
     pub fn resets(&self, offset: usize, data: &[u8]) -> bool {
-        let byte = |at: usize| at.checked_sub(offset).and_then(|at| data.get(at).copied());
         self.resets.iter().any(|&(at, bits)| {
-            let written = [at, at + 1].map(|at| byte(at).unwrap_or(0));
+            let written = [at, at + 1].map(|at| byte(offset, data, at).unwrap_or(0));
             u16::from_le_bytes(written) & bits != 0
         })
+    }
+
+    /// Whether memory answers.
+    pub fn decodes(&self, device: &dyn Device) -> bool {
+        let read = |at| {
+            let mut byte = [0];
+            self.read(device, at, &mut byte);
+            byte[0]
+        };
+        let asleep = |at| read(at) & power::STATE == power::D3;
+        read(register::COMMAND) & MEMORY != 0 && !self.power.is_some_and(asleep)
+    }
+
+    /// Whether memory does not answer any more after a write.
+    pub fn ends_decoding(&self, offset: usize, data: &[u8]) -> bool {
+        let command = byte(offset, data, register::COMMAND);
+        let state = self.power.and_then(|at| byte(offset, data, at));
+        command.is_some_and(|command| command & MEMORY == 0)
+            || state.is_some_and(|state| state & power::STATE == power::D3)
     }
 
     /// BARs, with the bus addresses that the guest has given them.
@@ -327,4 +358,9 @@ impl Space {
     pub fn reset(&mut self) {
         self.bytes.clone_from(&self.initial);
     }
+}
+
+/// The byte at `at` of a write of `data` at `offset`, if it is part of that.
+fn byte(offset: usize, data: &[u8], at: usize) -> Option<u8> {
+    data.get(at.checked_sub(offset)?).copied()
 }

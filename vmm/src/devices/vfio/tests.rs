@@ -19,6 +19,7 @@ use vmm_sys_util::eventfd::EventFd;
 const ENABLE: u16 = 1 << 15;
 const MASK_ALL: u16 = 1 << 14;
 /// Where the fake device has its capabilities: power management, MSI, MSI-X, PCI Express.
+const POWER: usize = 0x44;
 const MSI: usize = 0x48;
 const MSIX: usize = 0x60;
 const EXPRESS: usize = 0x70;
@@ -99,8 +100,8 @@ impl Device for Fake {
         model.stored.push((region, offset, data.to_vec()));
         if region == Region::Config {
             for (at, byte) in (offset as usize..).zip(data) {
-                // Of what VFIO lets through, only the command register matters here.
-                if (4..6).contains(&at) {
+                // Of what VFIO lets through, only these matter here.
+                if [4, 5, POWER].contains(&at) {
                     model.space[at] = *byte;
                 }
             }
@@ -139,11 +140,11 @@ impl Device for Fake {
         self.model().intx = None;
     }
 
-    fn enable_msix(&self, events: &[&EventFd]) -> io::Result<()> {
+    fn enable_msix(&self, events: &[&EventFd]) -> io::Result<usize> {
         let mut model = self.model();
         assert!(model.intx.is_none(), "VFIO has one kind at a time");
         model.vectors = events.iter().map(|e| e.try_clone().unwrap()).collect();
-        Ok(())
+        Ok(events.len())
     }
 
     fn disable_msix(&self) {
@@ -307,6 +308,10 @@ fn bars_are_mapped_where_the_guest_puts_them() {
     set(&passed, 0x10, 0);
     set(&passed, 0x14, 4);
     assert_eq!(fake.model().mapped[0], (0, 0..0x1000, 0x4_0000_0000));
+    passed.write_config(POWER, &[3, 0]);
+    assert!(fake.model().mapped.is_empty(), "the device sleeps");
+    passed.write_config(POWER, &[0, 0]);
+    assert_eq!(fake.model().mapped.len(), 2);
     passed.write_config(4, &[4]);
     assert!(fake.model().mapped.is_empty(), "memory is disabled");
     let mut data = [0; 4];

@@ -161,6 +161,22 @@ fn a_resampled_line_is_raised_again_while_its_device_wants_it() {
     assert_eq!(mock.take_log(), ["irqfd 1"]);
 }
 
+/// Promise: a source that others assert needs nothing of this process, and is routed like others.
+#[test]
+fn a_lent_source_is_resampled_without_this_process() {
+    let (mock, chip) = chip();
+    let controller = Controller::new(chip, Injection::Ugenvsei);
+    let event = || EventFd::new(libc::EFD_NONBLOCK).unwrap();
+    assert!(controller.resample_by(28, &event(), &event()).unwrap());
+    assert_eq!(mock.take_log(), ["lend 28"]);
+    let entry = entry(Kind::Resample, 0);
+    assert_eq!(mock.get(uapi::GRP_SOURCE, 28).unwrap(), entry);
+    assert!(controller.watches().is_empty());
+    let to = [28, 1, 0, 0, 0, 0];
+    let routed = controller.sbi_call(uapi::SBI_EXT, 0, &to);
+    assert_eq!(routed, Some((sbi::SUCCESS, 0)));
+}
+
 #[test]
 fn a_guest_routes_only_what_exists() {
     let (mock, chip) = chip();
