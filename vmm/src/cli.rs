@@ -74,6 +74,7 @@ pub struct Cli {
 mod tests {
     use super::*;
     use crate::devices::test_device::wires::Sources;
+    use crate::devices::vfio::device::Chosen;
     use crate::devices::virtio::slots::Disk;
     use crate::irqchip::options::Injection;
 
@@ -212,9 +213,10 @@ mod tests {
     #[test]
     fn pci_devices_have_addresses_or_folders() {
         let paths = |text| parse(&["--vfio", text]).map(|cli| cli.config.vfio);
-        let expected = [std::path::PathBuf::from(
-            "/sys/bus/pci/devices/0000:00:0a.0",
-        )];
+        let mut expected = [Chosen {
+            path: "/sys/bus/pci/devices/0000:00:0a.0".into(),
+            relay: false,
+        }];
         for text in [
             "0000:00:0A.0",
             "00:0a.0",
@@ -222,7 +224,10 @@ mod tests {
         ] {
             assert_eq!(paths(text).unwrap(), expected);
         }
+        expected[0].relay = true;
+        assert_eq!(paths("00:0a.0,relay").unwrap(), expected);
         for bad in [
+            "00:0a.0,direct",
             "",
             "0a.0",
             "00:0a:0",

@@ -1,6 +1,7 @@
 //! The options of a guest.
 
 use crate::devices::test_device::wires::Sources;
+use crate::devices::vfio::device::Chosen;
 use crate::devices::virtio::slots::Disk;
 use crate::error::{Error, Result};
 use crate::guest::parse::{parse_disk, parse_memory, parse_pci, parse_seconds, parse_tap};
@@ -98,9 +99,10 @@ pub struct Config {
     pub reconnect: Duration,
 
     /// PCI device of the host that the guest gets for itself, bound to vfio-pci (0000:00:01.0, or
-    /// its folder in /sys/bus/pci/devices); may be repeated
-    #[arg(long, value_name = "DEVICE", value_parser = parse_pci)]
-    pub vfio: Vec<PathBuf>,
+    /// its folder in /sys/bus/pci/devices); with `,relay` the host takes its interrupts even if the
+    /// guest could; may be repeated
+    #[arg(long, value_name = "DEVICE[,relay]", value_parser = parse_pci)]
+    pub vfio: Vec<Chosen>,
 
     /// Which console is connected to standard input and output
     #[arg(long, value_enum, default_value_t = Console::Uart)]

@@ -319,8 +319,8 @@ fn pass_devices(
     // SAFETY: this program accesses guest RAM as the guest does: by volatile accesses only.
     let space = unsafe { Space::new(vm, memory, config.memory) }?;
     let mut devices: Vec<Arc<dyn Device>> = Vec::new();
-    for path in &config.vfio {
-        let device = space.open(path)?;
+    for chosen in &config.vfio {
+        let device = space.open(chosen)?;
         let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
             .map_err(|e| Error::failed("eventfd", e))?;
         // Devices and kernels that do not tell are passed, too.

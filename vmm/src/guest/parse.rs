@@ -1,5 +1,6 @@
 //! Values of options.
 
+use crate::devices::vfio::device::Chosen;
 use crate::devices::virtio::slots::Disk;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,7 +54,16 @@ pub fn parse_tap(text: &str) -> Result<String, String> {
 }
 
 /// A PCI device of the host: its folder in sysfs, or its address with or without the domain.
-pub fn parse_pci(text: &str) -> Result<PathBuf, String> {
+pub fn parse_pci(text: &str) -> Result<Chosen, String> {
+    let (device, relay) = match text.strip_suffix(",relay") {
+        Some(device) => (device, true),
+        None => (text, false),
+    };
+    let path = pci_path(device)?;
+    Ok(Chosen { path, relay })
+}
+
+fn pci_path(text: &str) -> Result<PathBuf, String> {
     const DEVICES: &str = "/sys/bus/pci/devices";
     if text.contains('/') {
         return Ok(text.trim_end_matches('/').into());

@@ -4,7 +4,17 @@
 use std::any::Any;
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use vmm_sys_util::eventfd::EventFd;
+
+/// A device of the user's choice.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chosen {
+    /// Its folder in sysfs.
+    pub path: PathBuf,
+    /// The host's kernel relays its interrupts, even if hardware could interrupt the guest.
+    pub relay: bool,
+}
 
 /// Number of BARs.
 pub const BARS: u8 = 6;

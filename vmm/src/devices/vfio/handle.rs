@@ -95,11 +95,16 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Puts the device whose character device is `file`, opened, into `space`.
+    /// Puts the device whose character device is `file`, opened, into `space`; as
+    /// [`AddressSpace::enter`] says if `guest`.
     ///
     /// # Errors
     /// The error that the system returned, and what was refused.
-    pub fn new(file: File, space: &AddressSpace) -> Result<Self, (&'static str, io::Error)> {
+    pub fn new(
+        file: File,
+        space: &AddressSpace,
+        guest: bool,
+    ) -> Result<Self, (&'static str, io::Error)> {
         let mut bind = vfio_device_bind_iommufd {
             argsz: size_of::<vfio_device_bind_iommufd>() as u32,
             iommufd: space.as_raw_fd(),
@@ -110,16 +115,20 @@ impl Handle {
             ioctl_with_mut_ref(&file, request::VFIO_DEVICE_BIND_IOMMUFD(), &mut bind)
         });
         bound.map_err(|e| ("VFIO cannot have it", e))?;
-        let mut attach = vfio_device_attach_iommufd_pt {
-            argsz: size_of::<vfio_device_attach_iommufd_pt>() as u32,
-            pt_id: space.id(),
-            ..Default::default()
+        let attach = |table| {
+            let mut attach = vfio_device_attach_iommufd_pt {
+                argsz: size_of::<vfio_device_attach_iommufd_pt>() as u32,
+                pt_id: table,
+                ..Default::default()
+            };
+            // SAFETY: as above.
+            check(unsafe {
+                ioctl_with_mut_ref(&file, request::VFIO_DEVICE_ATTACH_IOMMUFD_PT(), &mut attach)
+            })
         };
-        // SAFETY: as above.
-        let attached = check(unsafe {
-            ioctl_with_mut_ref(&file, request::VFIO_DEVICE_ATTACH_IOMMUFD_PT(), &mut attach)
-        });
-        attached.map_err(|e| ("the IOMMU cannot translate for it", e))?;
+        space
+            .enter(bind.out_devid, guest, attach)
+            .map_err(|e| ("the IOMMU cannot translate for it", e))?;
         Self::describe(file).map_err(|e| ("VFIO does not describe it", e))
     }
 

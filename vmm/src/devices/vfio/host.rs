@@ -1,6 +1,6 @@
 //! Passed devices by VFIO, iommufd and KVM.
 
-use crate::devices::vfio::device::{Device, Region};
+use crate::devices::vfio::device::{Chosen, Device, Region};
 use crate::devices::vfio::handle::{self, Handle};
 use crate::devices::vfio::iommufd::AddressSpace;
 use crate::error::{Error, Result};
@@ -16,7 +16,6 @@ use std::any::Any;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use trapless_isa::page::PAGE_SIZE;
 use vfio_bindings::bindings::vfio::{
@@ -94,11 +93,12 @@ impl Space {
         })
     }
 
-    /// Opens the device whose folder in sysfs is `path`, and lets it reach guest RAM.
+    /// Opens a device, and lets it reach guest RAM.
     ///
     /// # Errors
     /// [`Error::User`] if it cannot be used.
-    pub fn open(&self, path: &Path) -> Result<Arc<HostDevice>> {
+    pub fn open(&self, chosen: &Chosen) -> Result<Arc<HostDevice>> {
+        let path = &chosen.path;
         let name = path.file_name().unwrap_or(path.as_os_str());
         let name = name.to_string_lossy().into_owned();
         let Some(character) = handle::path(path) else {
@@ -121,7 +121,7 @@ impl Space {
         };
         let known = known.transpose();
         let known = known.map_err(|e| refused(("KVM refuses it", e)))?;
-        let vfio = Handle::new(file, &self.addresses).map_err(refused)?;
+        let vfio = Handle::new(file, &self.addresses, !chosen.relay).map_err(refused)?;
         Ok(Arc::new(HostDevice {
             _known: known,
             vfio,

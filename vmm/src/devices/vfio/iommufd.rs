@@ -1,7 +1,9 @@
 //! Addresses that devices see, by iommufd (Linux UAPI `linux/iommufd.h`).
 
 use iommufd_bindings::{
-    IOMMUFD_CMD_IOAS_ALLOC, IOMMUFD_CMD_IOAS_MAP, IOMMUFD_TYPE, iommu_ioas_alloc, iommu_ioas_map,
+    IOMMUFD_CMD_HWPT_ALLOC, IOMMUFD_CMD_IOAS_ALLOC, IOMMUFD_CMD_IOAS_MAP, IOMMUFD_TYPE,
+    iommu_hwpt_alloc, iommu_ioas_alloc, iommu_ioas_map,
+    iommufd_hwpt_alloc_flags_IOMMU_HWPT_ALLOC_NEST_PARENT as SECOND_STAGE,
     iommufd_ioas_map_flags_IOMMU_IOAS_MAP_FIXED_IOVA as FIXED,
     iommufd_ioas_map_flags_IOMMU_IOAS_MAP_READABLE as READABLE,
     iommufd_ioas_map_flags_IOMMU_IOAS_MAP_WRITEABLE as WRITABLE,
@@ -9,11 +11,19 @@ use iommufd_bindings::{
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref};
 
 mod request {
     #![allow(missing_docs)] // The macro makes public functions without one.
-    use super::{IOMMUFD_CMD_IOAS_ALLOC, IOMMUFD_CMD_IOAS_MAP, IOMMUFD_TYPE};
+    use super::{
+        IOMMUFD_CMD_HWPT_ALLOC, IOMMUFD_CMD_IOAS_ALLOC, IOMMUFD_CMD_IOAS_MAP, IOMMUFD_TYPE,
+    };
+    vmm_sys_util::ioctl_io_nr!(
+        IOMMU_HWPT_ALLOC,
+        IOMMUFD_TYPE as u32,
+        IOMMUFD_CMD_HWPT_ALLOC
+    );
     vmm_sys_util::ioctl_io_nr!(
         IOMMU_IOAS_ALLOC,
         IOMMUFD_TYPE as u32,
@@ -26,6 +36,8 @@ mod request {
 pub struct AddressSpace {
     file: File,
     id: u32,
+    /// Page tables of the second stage: one, unless IOMMUs differ.
+    tables: Mutex<Vec<u32>>,
 }
 
 impl AddressSpace {
@@ -48,6 +60,7 @@ impl AddressSpace {
         Ok(Self {
             file,
             id: space.out_ioas_id,
+            tables: Mutex::default(),
         })
     }
 
@@ -74,9 +87,44 @@ impl AddressSpace {
         check(unsafe { ioctl_with_ref(&self.file, request::IOMMU_IOAS_MAP(), &map) })
     }
 
-    /// Its number among those of its descriptor.
-    pub fn id(&self) -> u32 {
-        self.id
+    /// Lets a device access the space: `attach` does so with the number of a page table, `device`
+    /// is what iommufd calls it. With `guest` addresses are translated as guest physical ones, by
+    /// the second stage, if the IOMMU can: it then can translate those of MSIs, too, and hardware
+    /// interrupts the guest. Else the kernel chooses.
+    ///
+    /// # Errors
+    /// The error of `attach`.
+    pub fn enter(
+        &self,
+        device: u32,
+        guest: bool,
+        attach: impl Fn(u32) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if guest {
+            let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+            if tables.iter().any(|table| attach(*table).is_ok()) {
+                return Ok(());
+            }
+            if let Ok(table) = self.second_stage(device) {
+                tables.push(table);
+                return attach(table);
+            }
+        }
+        attach(self.id)
+    }
+
+    /// A page table of the second stage that suits `device`.
+    fn second_stage(&self, device: u32) -> io::Result<u32> {
+        let mut table = iommu_hwpt_alloc {
+            size: size_of::<iommu_hwpt_alloc>() as u32,
+            flags: SECOND_STAGE,
+            dev_id: device,
+            pt_id: self.id,
+            ..Default::default()
+        };
+        // SAFETY: the kernel writes this structure, which has the size that it says.
+        check(unsafe { ioctl_with_mut_ref(&self.file, request::IOMMU_HWPT_ALLOC(), &mut table) })?;
+        Ok(table.out_hwpt_id)
     }
 }
 
