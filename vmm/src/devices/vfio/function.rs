@@ -56,8 +56,8 @@ impl Passed {
         let (pin, messages) = (ways.intx.is_some(), ways.messages.is_some());
         let space = Space::new(&*device, pin, messages).map_err(refuse)?;
         let msix = match (space.msix(), ways.messages) {
-            (Some(capability), Some(messages)) => {
-                let msix = Msix::new(Place::of(capability), Arc::clone(&device), messages);
+            (Some(place), Some(messages)) => {
+                let msix = Msix::new(place.clone(), Arc::clone(&device), messages);
                 Some(msix.map_err(|e| Error::failed("cannot create the events of MSI-X", e))?)
             }
             _ => None,
@@ -78,11 +78,12 @@ impl Passed {
             device,
         };
         passed.set_command(0);
-        if let Some(intx) = &passed.intx {
-            intx.enable()
-                .map_err(|e| Error::failed("VFIO refuses INTx", e))?;
+        let enabled = passed.intx.as_ref().map_or(Ok(()), |intx| intx.enable());
+        match enabled {
+            // The host may have no wire for it, and the guest's driver no need.
+            Err(e) if passed.state().msix.is_none() => Err(Error::failed("VFIO refuses INTx", e)),
+            _ => Ok(passed),
         }
-        Ok(passed)
     }
 
     /// A poisoned mutex still holds a device: a call that ended early has at worst left BARs
@@ -113,7 +114,7 @@ impl Passed {
         state.placed.retain(stays);
         for (bar, address) in wanted {
             if !state.placed.iter().any(|placed| placed.bar == bar) {
-                let mapped = self.map(bar, address, state.msix.as_ref());
+                let mapped = self.map(bar, address, state.space.msix());
                 state.placed.push(Placed {
                     bar,
                     address,
@@ -131,11 +132,12 @@ impl Passed {
         })
     }
 
-    /// Maps what can be mapped; what cannot, because something else is there, is reached by exits.
-    fn map(&self, bar: Bar, address: u64, msix: Option<&Msix>) -> Vec<Box<dyn Any + Send>> {
+    /// Maps what can be mapped, but for the table of MSI-X, which is VFIO's or [`Msix`]'s; what
+    /// cannot, because something else is there, is reached by exits.
+    fn map(&self, bar: Bar, address: u64, msix: Option<&Place>) -> Vec<Box<dyn Any + Send>> {
         let mut parts = self.device.mappable(bar.index);
         if let Some(msix) = msix {
-            for (of, bytes) in [&msix.place().table, &msix.place().pending] {
+            for (of, bytes) in [&msix.table, &msix.pending] {
                 if *of == bar.index {
                     parts = parts.into_iter().flat_map(|p| without(p, bytes)).collect();
                 }

@@ -171,11 +171,6 @@ impl Msix {
         })
     }
 
-    /// Where it is.
-    pub fn place(&self) -> &Place {
-        &self.place
-    }
-
     /// Whether the device interrupts by messages.
     pub fn enabled(&self) -> bool {
         self.enabled

@@ -7,7 +7,7 @@
 //! something that the guest does not have.
 
 use crate::devices::vfio::device::{BARS, Device, Region};
-use crate::devices::vfio::msix;
+use crate::devices::vfio::msix::{self, Place};
 
 /// Offsets of registers (PCI Express Base 5.0, section 7.5.1).
 pub mod register {
@@ -94,7 +94,10 @@ pub struct Space {
     writable: Vec<u8>,
     initial: Vec<u8>,
     bars: Vec<Bar>,
-    msix: Option<(usize, [u8; msix::LEN])>,
+    /// Where MSI-X is, if the device has it.
+    place: Option<Place>,
+    /// Its capability, if that is shown.
+    msix: Option<usize>,
     /// Control register of power management.
     power: Option<usize>,
     /// Registers with a bit that resets the device.
@@ -119,6 +122,7 @@ impl Space {
             writable: vec![0; len],
             initial: Vec::new(),
             bars: Vec::new(),
+            place: None,
             msix: None,
             power: None,
             resets: Vec::new(),
@@ -197,7 +201,7 @@ impl Space {
             let word = |at: usize| physical.get(at).copied().unwrap_or(0);
             let shown = match word(at) {
                 id::MSI => false,
-                id::MSIX => messages && self.add_msix(at, physical),
+                id::MSIX => self.add_msix(at, physical, messages),
                 _ => true,
             };
             if shown {
@@ -223,18 +227,23 @@ impl Space {
         }
     }
 
-    fn add_msix(&mut self, at: usize, physical: &[u8]) -> bool {
+    /// Returns whether it is shown.
+    fn add_msix(&mut self, at: usize, physical: &[u8], messages: bool) -> bool {
         let Some(bytes) = physical[..EXTENDED].get(at..at + msix::LEN) else {
             return false;
         };
         let mut capability = [0; msix::LEN];
         capability.copy_from_slice(bytes);
+        self.place = Some(Place::of(&capability));
+        if !messages {
+            return false;
+        }
         let writable = msix::ENABLE | msix::MASK_ALL;
         let control = u16::from_le_bytes([capability[2], capability[3]]) & !writable;
         capability[2..4].copy_from_slice(&control.to_le_bytes());
         self.keep_bytes(at, &capability);
         self.writable[at + 2..at + 4].copy_from_slice(&writable.to_le_bytes());
-        self.msix = Some((at, capability));
+        self.msix = Some(at);
         true
     }
 
@@ -343,14 +352,14 @@ impl Space {
         })
     }
 
-    /// The MSI-X capability as it was at first, if it is shown.
-    pub fn msix(&self) -> Option<&[u8; msix::LEN]> {
-        self.msix.as_ref().map(|(_, capability)| capability)
+    /// Where MSI-X is, also if it is not shown.
+    pub fn msix(&self) -> Option<&Place> {
+        self.place.as_ref()
     }
 
-    /// Message control of MSI-X.
+    /// Message control of MSI-X, if that is shown.
     pub fn msix_control(&self) -> Option<u16> {
-        let (at, _) = self.msix?;
+        let at = self.msix?;
         Some(u16::from_le_bytes([self.bytes[at + 2], self.bytes[at + 3]]))
     }
 

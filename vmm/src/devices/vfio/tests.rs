@@ -346,6 +346,9 @@ fn capabilities_fit_the_guest() {
     assert_eq!(capabilities(&without), [0x01, 0x10]);
     set(&without, MSIX, u32::MAX);
     assert!(fake.model().vectors.is_empty());
+    place(&without);
+    let mapped = fake.model().mapped.clone();
+    assert_eq!(mapped[0].1, 0..0x1000, "not the table either");
 }
 
 fn entry(passed: &Passed, vector: u64, address: u64, data: u32, masked: bool) {
