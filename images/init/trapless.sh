@@ -69,6 +69,16 @@ load_interrupt_drivers() {
     [ -t 0 ] || wait_for_console
 }
 
+# Drivers of PCI devices, if there are any. They come with the devices (image `guest-pci`).
+load_pci_drivers() {
+    for device in /sys/bus/pci/devices/*; do
+        if [ -e "$device" ]; then
+            for module in virtio_pci nvme; do modprobe "$module"; done
+            return
+        fi
+    done
+}
+
 # A console that appears by deferred probing becomes standard input and output; without one the
 # kernel's log stays.
 wait_for_console() {

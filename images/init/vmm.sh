@@ -119,6 +119,30 @@ use_other_kernel() {
     done
 }
 
+# bind_vfio DEVICE...: takes PCI devices (0000:00:01.0) from their drivers, for guests
+bind_vfio() {
+    for module in iommufd vfio-pci; do
+        modprobe "$module" || {
+            echo "Linux $(uname -r) has no module $module: use a host kernel with VFIO for RISC-V"
+            return 1
+        }
+    done
+    for device; do
+        folder=/sys/bus/pci/devices/$device
+        if [ ! -e "$folder" ]; then
+            echo "there is no PCI device $device: $(ls /sys/bus/pci/devices)"
+            return 1
+        fi
+        echo vfio-pci >"$folder/driver_override"
+        if [ -e "$folder/driver" ]; then echo "$device" >"$folder/driver/unbind"; fi
+        echo "$device" >/sys/bus/pci/drivers_probe
+        if [ ! -e "$folder/vfio-dev" ]; then
+            echo "vfio-pci does not take $device: the kernel's log says why"
+            return 1
+        fi
+    done
+}
+
 # vmm_start [tap INTERFACE] [OPTION OF trapless-vmm...]: starts the first guest in the background,
 # and the others if asked for, with the options in $other_options
 vmm_start() {
@@ -133,6 +157,9 @@ vmm_start() {
         if [ "${vhost:-0}" = 1 ]; then modprobe vhost_net || return; fi
     fi
     use_other_kernel || return
+    if [ -n "${trapless_vfio:-}" ]; then
+        bind_vfio $(echo "$trapless_vfio" | tr , ' ') && add_to_guest /boot/guest-pci.cpio || return
+    fi
     others=$((${guests:-1} - 1))
     if [ "$vmm" != trapless ]; then others=0; fi
     reserve_huge_pages $((1 + others)) || return
@@ -143,6 +170,8 @@ vmm_start() {
             if [ "${vhost:-0}" = 1 ]; then set -- --vhost "$@"; fi
             set -- --tap "$interface" "$@"
         fi
+        # Devices are the first guest's.
+        for device in $(echo "${trapless_vfio:-}" | tr , ' '); do set -- --vfio "$device" "$@"; done
         vmm_run 0 "$@" </dev/null &
         ;;
     qemu)

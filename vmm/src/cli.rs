@@ -15,6 +15,7 @@ Examples:
   trapless-vmm --kernel Image --initrd initrd.img --irqchip trapless --inject irqfd --test-device 8,mixed
   trapless-vmm --kernel Image --initrd initrd.img --memory 256M --hugepages
   trapless-vmm --kernel Image --initrd initrd.img --irqchip aia --cpus 4 --aia-mode hwaccel --stats exits.json
+  trapless-vmm --kernel Image --initrd initrd.img --irqchip aia --vfio 0000:00:01.0
 
   trapless-vmm --kernel Image --initrd initrd.img --cpus 2 --control vm.sock &
   trapless-vmm --control vm.sock --send 'save guest.saved' && trapless-vmm --control vm.sock --send quit
@@ -73,6 +74,7 @@ pub struct Cli {
 mod tests {
     use super::*;
     use crate::devices::test_device::wires::Sources;
+    use crate::devices::vfio::device::Chosen;
     use crate::devices::virtio::slots::Disk;
     use crate::irqchip::options::Injection;
 
@@ -206,6 +208,47 @@ mod tests {
         let error = parse(&args).unwrap().config.check().unwrap_err();
         assert_eq!(error.code(), 2);
         assert!(error.to_string().contains("slots"));
+    }
+
+    #[test]
+    fn pci_devices_have_addresses_or_folders() {
+        let paths = |text| parse(&["--vfio", text]).map(|cli| cli.config.vfio);
+        let mut expected = [Chosen {
+            path: "/sys/bus/pci/devices/0000:00:0a.0".into(),
+            relay: false,
+        }];
+        for text in [
+            "0000:00:0A.0",
+            "00:0a.0",
+            "/sys/bus/pci/devices/0000:00:0a.0/",
+        ] {
+            assert_eq!(paths(text).unwrap(), expected);
+        }
+        expected[0].relay = true;
+        assert_eq!(paths("00:0a.0,relay").unwrap(), expected);
+        for bad in [
+            "00:0a.0,direct",
+            "",
+            "0a.0",
+            "00:0a:0",
+            "0000.00.0a:0",
+            "00:0g.0",
+            "00:0a.0.",
+            "pci",
+        ] {
+            assert!(paths(bad).is_err(), "{bad} was accepted");
+        }
+    }
+
+    #[test]
+    fn a_guest_with_a_passed_device_is_not_saved() {
+        let args = ["--vfio", "00:01.0", "--save", "x"];
+        let error = parse(&args).unwrap().config.check().unwrap_err();
+        assert!(
+            error.to_string().contains("--vfio cannot be saved"),
+            "{error}"
+        );
+        assert!(parse(&args[..2]).unwrap().config.check().is_ok());
     }
 
     #[test]

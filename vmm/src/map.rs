@@ -48,6 +48,9 @@ pub const RTC_LEN: u64 = 0x1000;
 /// Interrupt source of the clock.
 pub const RTC_IRQ: u32 = 11;
 
+/// First interrupt source of PCI devices, which have four. (QEMU's is where the test device is.)
+pub const PCI_IRQ: u32 = 28;
+
 /// Test device.
 pub const TEST_BASE: u64 = 0x1000_9000;
 /// Length of the test device's window.

@@ -6,6 +6,7 @@ pub mod input;
 #[cfg(target_arch = "riscv64")]
 pub mod ioeventfd;
 pub mod locked;
+pub mod pci;
 pub mod quiet_lock;
 pub mod registry;
 pub mod sbi_console;
@@ -13,4 +14,5 @@ pub mod serial;
 pub mod state;
 pub mod test_device;
 pub mod transmit;
+pub mod vfio;
 pub mod virtio;

@@ -1,9 +1,10 @@
 //! The options of a guest.
 
 use crate::devices::test_device::wires::Sources;
+use crate::devices::vfio::device::Chosen;
 use crate::devices::virtio::slots::Disk;
 use crate::error::{Error, Result};
-use crate::guest::parse::{parse_disk, parse_memory, parse_seconds, parse_tap};
+use crate::guest::parse::{parse_disk, parse_memory, parse_pci, parse_seconds, parse_tap};
 use crate::guest::ram::HUGE_PAGE;
 use crate::irqchip::options::Options;
 use crate::kvm::isa::KVM_EXTENSIONS;
@@ -96,6 +97,12 @@ pub struct Config {
         hide_default_value = true
     )]
     pub reconnect: Duration,
+
+    /// PCI device of the host that the guest gets for itself, bound to vfio-pci (0000:00:01.0, or
+    /// its folder in /sys/bus/pci/devices); with `,relay` the host takes its interrupts even if the
+    /// guest could; may be repeated
+    #[arg(long, value_name = "DEVICE[,relay]", value_parser = parse_pci)]
+    pub vfio: Vec<Chosen>,
 
     /// Which console is connected to standard input and output
     #[arg(long, value_enum, default_value_t = Console::Uart)]
@@ -197,6 +204,13 @@ impl Config {
         !self.vhost_user_blk.is_empty() || !self.vhost_user_net.is_empty()
     }
 
+    /// Why the guest cannot be saved or restored, if it cannot.
+    pub fn obstacle(&self) -> Option<&'static str> {
+        (!self.vfio.is_empty()).then_some(
+            "a guest with --vfio cannot be saved: its device's state stays in the device, and what it writes to memory is not noticed",
+        )
+    }
+
     /// Checks that involve several options.
     ///
     /// # Errors
@@ -229,6 +243,17 @@ impl Config {
                     "a guest with {name} cannot be saved: part of the state is in the back end of its queues"
                 )));
             }
+        }
+        if self.save.is_some() {
+            if let Some(why) = self.obstacle() {
+                return Err(Error::user(why));
+            }
+        }
+        if self.vfio.len() > trapless_pci::MAX_DEVICES {
+            return Err(Error::user(format!(
+                "a guest has room for {} PCI devices; use fewer --vfio",
+                trapless_pci::MAX_DEVICES
+            )));
         }
         if self.hugepages && self.memory % HUGE_PAGE != 0 {
             return Err(Error::user(format!(

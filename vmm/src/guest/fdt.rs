@@ -4,6 +4,7 @@ use crate::irqchip::controller::{Features, InterruptController, PHANDLE};
 use crate::irqchip::wire::Kind;
 use crate::kvm::isa::Isa;
 use crate::map;
+use trapless_pci::Windows;
 use vm_fdt::{Error, FdtWriter};
 
 /// Bytes of `rng-seed`, as QEMU's `virt` gives them: twice what Linux's generator needs.
@@ -33,6 +34,8 @@ pub struct Description<'a> {
     pub controller: &'a dyn InterruptController,
     /// Kinds of the test device's sources; empty without it.
     pub test_device: Vec<Kind>,
+    /// The PCI host, if there is one: its windows, and the kind of its interrupts.
+    pub pci: Option<(Windows, Kind)>,
 }
 
 fn cpu_intc_phandle(cpu: u32) -> u32 {
@@ -70,6 +73,9 @@ pub fn build(machine: &Description<'_>) -> Result<Vec<u8>, Error> {
     devices(&mut fdt, machine)?;
     if !machine.test_device.is_empty() {
         test_device(&mut fdt, machine)?;
+    }
+    if let Some((windows, kind)) = &machine.pci {
+        pci(&mut fdt, machine, windows, *kind)?;
     }
     fdt.end_node(soc)?;
     fdt.end_node(root)?;
@@ -212,6 +218,24 @@ fn test_device(fdt: &mut FdtWriter, machine: &Description<'_>) -> Result<(), Err
     fdt.end_node(node)
 }
 
+fn pci(
+    fdt: &mut FdtWriter,
+    machine: &Description<'_>,
+    windows: &Windows,
+    kind: Kind,
+) -> Result<(), Error> {
+    let controller = machine.controller;
+    let cells = controller.features().interrupt_cells(map::PCI_IRQ, kind);
+    let links = trapless_pci::fdt::Links {
+        interrupt_parent: PHANDLE,
+        first_irq: map::PCI_IRQ,
+        trigger_cells: &cells[1..],
+        msi_parent: controller.messages().map(|messages| messages.phandle),
+        iommu: None,
+    };
+    trapless_pci::fdt::node(fdt, windows, &links)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,6 +255,7 @@ mod tests {
             virtio_kind: Kind::Level,
             controller,
             test_device: Vec::new(),
+            pci: None,
         }
     }
 
@@ -298,6 +323,52 @@ mod tests {
         assert_eq!(count(&blob, b"riscv,aplic\0"), 1);
         assert_eq!(count(&blob, &cells(&[0, 0x2800_0000, 0, 0x3000])), 1);
         assert_eq!(count(&blob, &cells(&[map::UART_IRQ, 4])), 1);
+    }
+
+    /// Promise: the PCI host is there only if something is plugged into it, and sends messages to
+    /// interrupt files if the guest has some.
+    #[test]
+    fn a_pci_host_fits_the_interrupt_controller() {
+        let aia = aia::tests::controller(255);
+        let xtrapless = trapless::tests::controller(Injection::Ugenvsei);
+        let plic = plic::unconnected();
+        let none = build(&machine(&*plic)).unwrap();
+        assert_eq!(count(&none, b"pci-host-ecam-generic\0"), 0);
+        let with = |controller, kind| {
+            let windows = Windows::virt(map::RAM_BASE + (64 << 20));
+            build(&Description {
+                cpus: 2,
+                pci: Some((windows, kind)),
+                ..machine(controller)
+            })
+            .unwrap()
+        };
+        let [aia, xtrapless, plic] = [
+            with(&aia, Kind::Edge),
+            with(&xtrapless, Kind::Resample),
+            with(&*plic, Kind::Resample),
+        ];
+        for blob in [&aia, &xtrapless, &plic] {
+            assert_eq!(count(blob, b"pci-host-ecam-generic\0"), 1);
+        }
+        // INTA of device 1: child address, pin, phandle, source, trigger.
+        let line = [1 << 11, 0, 0, 1, PHANDLE, map::PCI_IRQ + 1];
+        assert_eq!(count(&aia, &cells(&[&line[..], &[1]].concat())), 1);
+        assert_eq!(count(&xtrapless, &cells(&[&line[..], &[4]].concat())), 1);
+        assert_eq!(count(&plic, &cells(&[&line[..], &[1 << 11]].concat())), 1);
+        // A property: its tag, the length of its value, its name in the block of strings.
+        let parents = |blob: &[u8], phandle: u32| {
+            let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|n| blob[at + n]));
+            let strings = word(12) as usize;
+            let names = blob[strings..].windows(11);
+            let mut names = names
+                .enumerate()
+                .filter(|(_, name)| *name == b"msi-parent\0");
+            let name = names.next().map_or(u32::MAX, |(at, _)| at as u32);
+            count(blob, &cells(&[3, 4, name, phandle]))
+        };
+        assert_eq!(parents(&aia, 4), 2, "of the APLIC and of the PCI host");
+        assert_eq!(parents(&xtrapless, 4) + parents(&plic, 4), 0);
     }
 
     #[test]

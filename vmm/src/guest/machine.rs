@@ -4,6 +4,9 @@ use crate::bus::Bus;
 use crate::devices::doorbell::Shadows;
 use crate::devices::ioeventfd::{notify_by_eventfd, notify_elsewhere};
 use crate::devices::sbi_console::SbiConsole;
+use crate::devices::vfio::device::Device;
+use crate::devices::vfio::host::Space;
+use crate::devices::vfio::intx::Intx;
 use crate::devices::virtio::slots::Backends;
 use crate::devices::virtio::slots::virtio_kind;
 use crate::error::{Error, Result};
@@ -20,6 +23,7 @@ use crate::kvm::handle::second_handle;
 use crate::kvm::isa::{Isa, KVM_EXTENSIONS};
 use crate::kvm::kicker::Kicker;
 use crate::kvm::{setup, vm};
+use crate::map;
 use crate::run::control::Control;
 use crate::run::events::EventLoop;
 use crate::run::operate::Running;
@@ -33,12 +37,14 @@ use crate::terminal::EscapeKey;
 use crate::uer::setup::Redirection;
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use std::cell::RefCell;
+use std::os::fd::AsRawFd;
 use std::os::unix::thread::JoinHandleExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trapless_devices::virtio::rng::{Entropy, HostEntropy};
+use trapless_pci::Windows;
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -72,6 +78,8 @@ pub struct Machine {
     restored: bool,
     events: EventLoop,
     stop: Arc<Stop>,
+    /// Windows of the PCI host, if there is one.
+    pci: Option<Windows>,
     /// Closed last: the vCPUs belong to it.
     vm: Arc<VmFd>,
 }
@@ -83,6 +91,9 @@ impl Machine {
     /// [`Error::User`] for files that cannot be used, [`Error::Failed`] for what the system
     /// refused.
     pub fn new(config: &Config, kvm: &Kvm, backends: &Backends, start: Start<'_>) -> Result<Self> {
+        if let (Start::Saved(_), Some(why)) = (start, config.obstacle()) {
+            return Err(Error::user(why));
+        }
         let boot = match start {
             Start::Kernel(path) => {
                 let initrd = config.initrd.as_deref();
@@ -135,6 +146,18 @@ impl Machine {
             true => None,
             false => Some(Arc::new(Redirection::new(&vm, redirected)?)),
         };
+        let stop = Arc::new(Stop::new(&wake));
+        let pci = match config.vfio.is_empty() {
+            true => None,
+            false => Some(pass_devices(
+                config,
+                &vm,
+                &memory,
+                &*controller,
+                &stop,
+                &mut peripherals,
+            )?),
+        };
         notify_elsewhere(&vm, &peripherals.registry.slots)?;
         if config.ioeventfd || config.doorbells {
             let notifications = notify_by_eventfd(&vm, &peripherals.registry.slots)?;
@@ -153,7 +176,8 @@ impl Machine {
         };
         let machine = Self {
             events: event_loop(&wake, &mut peripherals)?,
-            stop: Arc::new(Stop::new(&wake)),
+            stop,
+            pci,
             restored: matches!(start, Start::Saved(_)),
             vcpus,
             memory,
@@ -189,6 +213,10 @@ impl Machine {
                 .test_device
                 .as_ref()
                 .map_or(Vec::new(), |device| device.kinds()),
+            pci: self
+                .pci
+                .clone()
+                .map(|windows| (windows, Intx::kind(&*self.controller))),
         };
         let (given, dump) = (config.dtb.as_deref(), config.dump_dtb.as_deref());
         let tree = device_tree(&description, given, dump)?;
@@ -230,6 +258,7 @@ impl Machine {
             stop: Arc::clone(&self.stop),
             control: host.control.cloned(),
             save_to: config.save.clone(),
+            obstacle: config.obstacle(),
             stats: stats.clone().into(),
             counts: Vec::new(),
             mover: RefCell::default(),
@@ -275,6 +304,40 @@ impl Machine {
         *stats = running.statistics();
         outcome
     }
+}
+
+/// Gives the guest the PCI devices of the options, and a PCI host with these windows. The run ends
+/// if the host wants one back.
+fn pass_devices(
+    config: &Config,
+    vm: &Arc<VmFd>,
+    memory: &GuestMemoryMmap,
+    controller: &dyn InterruptController,
+    stop: &Arc<Stop>,
+    peripherals: &mut Peripherals,
+) -> Result<Windows> {
+    // SAFETY: this program accesses guest RAM as the guest does: by volatile accesses only.
+    let space = unsafe { Space::new(vm, memory, config.memory) }?;
+    let mut devices: Vec<Arc<dyn Device>> = Vec::new();
+    for chosen in &config.vfio {
+        let device = space.open(chosen)?;
+        let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
+            .map_err(|e| Error::failed("eventfd", e))?;
+        // Devices and kernels that do not tell are passed, too.
+        if device.tell_of_request(&event).is_ok() {
+            let (stop, fd) = (Arc::clone(stop), event.as_raw_fd());
+            let text = format!("the host takes PCI device {} back", device.name());
+            let end = move || {
+                let _ = event.read();
+                stop.request(Outcome::Failure(text.clone()));
+            };
+            peripherals.registry.watches.push((fd, Box::new(end)));
+        }
+        devices.push(device);
+    }
+    let windows = Windows::virt(map::RAM_BASE + config.memory);
+    peripherals.add_pci(devices, &windows, controller)?;
+    Ok(windows)
 }
 
 /// Prepares vCPUs that have not run, for a start at `layout` unless they are to be restored.

@@ -1,6 +1,8 @@
 //! Values of options.
 
+use crate::devices::vfio::device::Chosen;
 use crate::devices::virtio::slots::Disk;
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub fn parse_memory(text: &str) -> Result<u64, String> {
@@ -49,6 +51,38 @@ pub fn parse_tap(text: &str) -> Result<String, String> {
         return Err("an interface name has 1 to 15 characters, none of them '/' or blank".into());
     }
     Ok(text.into())
+}
+
+/// A PCI device of the host: its folder in sysfs, or its address with or without the domain.
+pub fn parse_pci(text: &str) -> Result<Chosen, String> {
+    let (device, relay) = match text.strip_suffix(",relay") {
+        Some(device) => (device, true),
+        None => (text, false),
+    };
+    let path = pci_path(device)?;
+    Ok(Chosen { path, relay })
+}
+
+fn pci_path(text: &str) -> Result<PathBuf, String> {
+    const DEVICES: &str = "/sys/bus/pci/devices";
+    if text.contains('/') {
+        return Ok(text.trim_end_matches('/').into());
+    }
+    let lengths: Vec<usize> = text.split([':', '.']).map(str::len).collect();
+    let digits = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
+    let domain = match &lengths[..] {
+        [4, 2, 2, 1] => "",
+        [2, 2, 1] => "0000:",
+        _ => return Err(wrong_pci()),
+    };
+    if !text.chars().all(digits) || text.rfind('.') != Some(text.len() - 2) {
+        return Err(wrong_pci());
+    }
+    Ok(format!("{DEVICES}/{domain}{}", text.to_ascii_lowercase()).into())
+}
+
+fn wrong_pci() -> String {
+    "give a device as 0000:00:01.0, 00:01.0 or /sys/bus/pci/devices/0000:00:01.0".into()
 }
 
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {

@@ -2,12 +2,17 @@
 
 use crate::devices::input::InputSink;
 use crate::devices::locked::{HostClock, Locked};
+use crate::devices::pci::function::Function;
+use crate::devices::pci::root::Root;
 use crate::devices::registry::{Registered, Registry};
 use crate::devices::sbi_console::SbiConsole;
 use crate::devices::serial::{Redirected, SerialPort};
 use crate::devices::test_device::device::TestDevice;
 use crate::devices::test_device::wires::{self, Sources};
 use crate::devices::transmit::{PortEnd, Transmit};
+use crate::devices::vfio::device::Device;
+use crate::devices::vfio::function::{Passed, Ways};
+use crate::devices::vfio::intx::Intx;
 use crate::devices::virtio::slot::ShadowSource;
 use crate::devices::virtio::slots::{self, Backends, Host, Wanted};
 use crate::error::{Error, Result};
@@ -20,6 +25,7 @@ use crate::uer::line::{DeferredLine, DeviceEnd};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use trapless_devices::{GoldfishRtc, GuestRam, IrqLine, Uart};
+use trapless_pci::{PINS, Windows};
 use vmm_sys_util::eventfd::EventFd;
 
 /// All devices of a guest.
@@ -149,6 +155,42 @@ impl Peripherals {
         if let Some(console) = slots::fill(wanted, host, &mut self.registry)? {
             self.input = console;
         }
+        Ok(())
+    }
+
+    /// Adds a PCI host with `devices`, at `windows`. Of these, as many have a pin as there are
+    /// wires, for each its own: completions are those of one device then.
+    ///
+    /// # Errors
+    /// [`Error::User`] for devices that cannot be passed, [`Error::Failed`] for what the system
+    /// refused.
+    pub fn add_pci(
+        &mut self,
+        devices: Vec<Arc<dyn Device>>,
+        windows: &Windows,
+        controller: &dyn InterruptController,
+    ) -> Result<()> {
+        let mut functions: Vec<Arc<dyn Function>> = Vec::new();
+        for (number, device) in (1..).zip(devices) {
+            let pin = device.has_intx() && number <= PINS;
+            let source = map::PCI_IRQ + (number % PINS) as u32;
+            let connect = || Intx::connect(&device, source, controller);
+            let intx = pin.then(connect).transpose()?;
+            if let Some(intx) = &intx {
+                let mut registered = Registered::new(device.name()).served(intx.clone());
+                if let Some(watch) = intx.watch() {
+                    registered = registered.watched(watch);
+                }
+                self.registry.add(registered);
+            }
+            let ways = Ways {
+                intx,
+                messages: controller.messages().map(|parent| parent.messages),
+                windows: windows.clone(),
+            };
+            functions.push(Arc::new(Passed::new(device, ways)?));
+        }
+        Root::new(functions).register(windows, &mut self.registry);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use crate::bus::BusDevice;
 use crate::error::Result;
 use crate::irqchip::injections::Injections;
+use crate::irqchip::messages::MessageController;
 use crate::irqchip::options::Injection;
 use crate::irqchip::wire::{Kind, Wire};
 use std::any::Any;
@@ -32,6 +33,8 @@ pub struct Features {
     pub virtio_kind: Kind,
     /// Whether virtio devices whose registers are shadowed can have edge-triggered wires.
     pub edges: bool,
+    /// Whether devices can be told of completions: there are wires of [`Kind::Resample`].
+    pub completions: bool,
     /// Kinds that the sources of the test device have in turn.
     pub test_kinds: &'static [Kind],
 }
@@ -89,6 +92,22 @@ pub trait InterruptController: Send + Sync {
     fn interrupt_by(&self, source: u32, event: &EventFd) -> io::Result<bool> {
         let _ = (source, event);
         Ok(false)
+    }
+
+    /// Makes KVM assert the level-triggered `source` whenever `trigger` is written, and write
+    /// `resample` when the guest has completed it, which lowers it; `false` if the controller is
+    /// not KVM's.
+    ///
+    /// # Errors
+    /// The error that KVM returned.
+    fn resample_by(&self, source: u32, trigger: &EventFd, resample: &EventFd) -> io::Result<bool> {
+        let _ = (source, trigger, resample);
+        Ok(false)
+    }
+
+    /// Where the guest's PCI functions send messages; `None`: they interrupt by wires only.
+    fn messages(&self) -> Option<MessageController> {
+        None
     }
 
     /// Registers that the VMM emulates.

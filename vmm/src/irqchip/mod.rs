@@ -5,6 +5,7 @@ pub mod controller;
 #[cfg(target_arch = "riscv64")]
 pub mod create;
 pub mod injections;
+pub mod messages;
 pub mod options;
 pub mod plic;
 pub mod trapless;

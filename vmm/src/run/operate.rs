@@ -46,6 +46,8 @@ pub struct Running {
     pub control: Option<Arc<Control>>,
     /// `--save`.
     pub save_to: Option<PathBuf>,
+    /// Why the guest cannot be saved, if it cannot.
+    pub obstacle: Option<&'static str>,
     /// Statistics of earlier runs of the guest, and names.
     pub stats: RefCell<Stats>,
     /// Exits of each vCPU in this run.
@@ -96,6 +98,9 @@ impl Running {
     }
 
     fn save(&self, path: &Path) -> Result<()> {
+        if let Some(why) = self.obstacle {
+            return Err(Error::user(why));
+        }
         self.pause()?;
         let whole = Whole {
             vcpus: &self.vcpus,

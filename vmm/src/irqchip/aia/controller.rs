@@ -9,6 +9,7 @@ use crate::irqchip::controller::{
     Features, InterruptController, PHANDLE, Window, external_interrupts,
 };
 use crate::irqchip::injections::Injections;
+use crate::irqchip::messages::MessageController;
 use crate::irqchip::options::Injection;
 use crate::irqchip::wire::{Kind, Wire};
 use crate::map;
@@ -43,6 +44,7 @@ impl InterruptController for Controller {
                 None => Kind::Level,
             },
             edges: true,
+            completions: false,
             test_kinds: &[Kind::Edge, Kind::Level],
         }
     }
@@ -65,7 +67,7 @@ impl InterruptController for Controller {
     /// `riscv,aplic.yaml`).
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> std::result::Result<(), vm_fdt::Error> {
         let cpus = cpu_intc.len() as u32;
-        let imsics = PHANDLE + cpus + 1;
+        let imsics = imsics(cpus);
         let node = fdt.begin_node(&format!("imsics@{:x}", map::IMSIC_BASE))?;
         fdt.property_string("compatible", "riscv,imsics")?;
         fdt.property_array_u64("reg", &[map::IMSIC_BASE, u64::from(cpus) * map::IMSIC_LEN])?;
@@ -100,4 +102,16 @@ impl InterruptController for Controller {
     fn injections(&self) -> Injections {
         self.0.counters.totals()
     }
+
+    fn messages(&self) -> Option<MessageController> {
+        Some(MessageController {
+            phandle: imsics(self.0.vcpus.into()),
+            messages: Arc::clone(&self.0.routes),
+        })
+    }
+}
+
+/// Phandle of the node of the interrupt files of so many vCPUs.
+fn imsics(cpus: u32) -> u32 {
+    PHANDLE + cpus + 1
 }

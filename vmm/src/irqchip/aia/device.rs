@@ -1,10 +1,12 @@
 //! The AIA of one guest, which receives its wires.
 
 use crate::irqchip::aia::aplic::UserAplic;
-use crate::irqchip::aia::messages::Messages;
+use crate::irqchip::aia::messages::AplicMessages;
 use crate::irqchip::aia::port::Port;
+use crate::irqchip::aia::routes::Routes;
 use crate::irqchip::injections::{Counters, count};
-use std::sync::{Arc, Mutex};
+use crate::irqchip::messages::Messages;
+use std::sync::Arc;
 use trapless_intc::aia::aplic::Message;
 
 /// The AIA of one guest.
@@ -14,6 +16,7 @@ pub struct Aia {
     pub(super) ids: u32,
     /// The APLIC, unless KVM has it.
     pub(super) aplic: Option<Arc<UserAplic>>,
+    pub(super) routes: Arc<dyn Messages>,
     /// Counts since the guest's start.
     pub counters: Arc<Counters>,
 }
@@ -23,17 +26,19 @@ impl Aia {
     /// with an APLIC of the VMM if `split`, for which KVM's has no sources.
     pub fn new(port: Arc<dyn Port>, vcpus: u16, ids: u32, split: bool) -> Self {
         let counters = Arc::<Counters>::default();
-        let messages = Messages {
-            port: Arc::clone(&port),
+        let routes: Arc<dyn Messages> = Arc::new(Routes::new(Arc::clone(&port)));
+        let messages = AplicMessages::new(
+            Arc::clone(&port),
+            Arc::clone(&routes),
             vcpus,
-            counters: Arc::clone(&counters),
-            routes: Mutex::default(),
-        };
+            Arc::clone(&counters),
+        );
         let send = move |message: Message| messages.send(message.hart, message.identity);
         Self {
             port,
             vcpus,
             ids,
+            routes,
             aplic: split.then(|| Arc::new(UserAplic::new(vcpus, Box::new(send)))),
             counters,
         }

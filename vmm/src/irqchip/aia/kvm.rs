@@ -5,6 +5,7 @@ use crate::irqchip::aia::device::Aia;
 use crate::irqchip::aia::port::Port;
 use crate::irqchip::aia::registers::{SOURCES, hart_bits};
 use crate::irqchip::aia::uapi::{self, Mode};
+use crate::irqchip::messages::Message;
 use crate::kvm::device::{KvmDevice, os_error};
 use crate::map;
 use kvm_bindings::{
@@ -13,7 +14,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::{Cap, VmFd};
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use vmm_sys_util::eventfd::EventFd;
 
 /// Whether this KVM offers AIA to guests: the host has it.
@@ -24,8 +25,6 @@ pub fn supported(vm: &VmFd) -> bool {
 struct KvmPort {
     vm: Arc<VmFd>,
     device: KvmDevice,
-    /// By GSI; KVM uses each as long as it is open.
-    irqfds: RwLock<Vec<EventFd>>,
 }
 
 impl Port for KvmPort {
@@ -33,39 +32,34 @@ impl Port for KvmPort {
         self.vm.set_irq_line(source, high).map_err(os_error)
     }
 
-    fn add_route(&self, messages: &[(u64, u32)]) -> io::Result<()> {
-        let entry = |(gsi, &(address, data)): (usize, &(u64, u32))| {
+    fn set_routes(&self, messages: &[Option<Message>]) -> io::Result<()> {
+        let entry = |(gsi, message): (usize, &Option<Message>)| {
+            let message = (*message)?;
             let mut entry = kvm_irq_routing_entry {
                 gsi: gsi as u32,
                 type_: KVM_IRQ_ROUTING_MSI,
                 ..Default::default()
             };
             entry.u.msi = kvm_irq_routing_msi {
-                address_lo: address as u32,
-                address_hi: (address >> 32) as u32,
-                data,
+                address_lo: message.address as u32,
+                address_hi: (message.address >> 32) as u32,
+                data: message.data,
                 ..Default::default()
             };
-            entry
+            Some(entry)
         };
-        let entries: Vec<_> = messages.iter().enumerate().map(entry).collect();
+        let entries: Vec<_> = messages.iter().enumerate().filter_map(entry).collect();
         let routing = KvmIrqRouting::from_entries(&entries)
             .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        let irqfd = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)?;
-        self.vm.set_gsi_routing(&routing).map_err(os_error)?;
-        let gsi = entries.len() as u32 - 1;
-        self.vm.register_irqfd(&irqfd, gsi).map_err(os_error)?;
-        let mut irqfds = self.irqfds.write().unwrap_or_else(PoisonError::into_inner);
-        irqfds.push(irqfd);
-        Ok(())
+        self.vm.set_gsi_routing(&routing).map_err(os_error)
     }
 
-    fn write_irqfd(&self, gsi: usize) -> io::Result<()> {
-        let irqfds = self.irqfds.read().unwrap_or_else(PoisonError::into_inner);
-        match irqfds.get(gsi) {
-            Some(irqfd) => irqfd.write(1),
-            None => Err(io::ErrorKind::NotFound.into()),
-        }
+    fn attach(&self, gsi: u32, event: &EventFd) -> io::Result<()> {
+        self.vm.register_irqfd(event, gsi).map_err(os_error)
+    }
+
+    fn detach(&self, gsi: u32, event: &EventFd) -> io::Result<()> {
+        self.vm.unregister_irqfd(event, gsi).map_err(os_error)
     }
 
     fn signal(&self, address: u64, data: u32) -> io::Result<()> {
@@ -103,7 +97,6 @@ pub fn create(vm: &Arc<VmFd>, vcpus: u16, mode: Mode, split: bool) -> Result<Arc
     let port = KvmPort {
         vm: Arc::clone(vm),
         device,
-        irqfds: RwLock::default(),
     };
     let refused = |what: &'static str| move |e| Error::failed(what, e);
     // Without guest files KVM knows only emulation, and `auto` means that.

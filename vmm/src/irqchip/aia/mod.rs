@@ -20,6 +20,7 @@ pub mod line;
 mod messages;
 pub mod port;
 pub mod registers;
+pub mod routes;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -3,24 +3,28 @@
 use crate::irqchip::aia::controller::Controller;
 use crate::irqchip::aia::device::Aia;
 use crate::irqchip::aia::line::Line;
-use crate::irqchip::aia::messages::{Messages, ROUTES};
+use crate::irqchip::aia::messages::{AplicMessages, ROUTES};
 use crate::irqchip::aia::port::Port;
 use crate::irqchip::aia::registers::hart_bits;
 use crate::irqchip::aia::registers::{aplic, imsic};
+use crate::irqchip::aia::routes::Routes;
 use crate::irqchip::aia::uapi;
+use crate::irqchip::messages::{Message, Messages as _};
 use crate::irqchip::wire::{Kind, Wire};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 use trapless_devices::{IrqLine, StateReader, StateWriter};
+use vmm_sys_util::eventfd::EventFd;
 
 /// KVM's AIA as far as attributes and level-triggered wires go.
 #[derive(Default)]
 struct Model {
     attributes: BTreeMap<(u32, u64), u64>,
     calls: Vec<(u32, bool)>,
-    routes: Vec<(u64, u32)>,
-    written: Vec<usize>,
+    routes: Vec<Option<Message>>,
+    /// Events by GSI.
+    attached: BTreeMap<u32, EventFd>,
     signalled: Vec<(u64, u32)>,
 }
 
@@ -38,15 +42,24 @@ impl Port for Probe {
         Ok(())
     }
 
-    fn add_route(&self, messages: &[(u64, u32)]) -> io::Result<()> {
-        let routes = &mut self.0.lock().unwrap().routes;
-        assert_eq!(messages.len(), routes.len() + 1);
-        *routes = messages.to_vec();
+    fn set_routes(&self, messages: &[Option<Message>]) -> io::Result<()> {
+        self.0.lock().unwrap().routes = messages.to_vec();
         Ok(())
     }
 
-    fn write_irqfd(&self, gsi: usize) -> io::Result<()> {
-        self.0.lock().unwrap().written.push(gsi);
+    fn attach(&self, gsi: u32, event: &EventFd) -> io::Result<()> {
+        let model = &mut *self.0.lock().unwrap();
+        assert!(
+            model.routes[gsi as usize].is_some(),
+            "GSI {gsi} has no route"
+        );
+        assert!(model.attached.insert(gsi, event.try_clone()?).is_none());
+        Ok(())
+    }
+
+    fn detach(&self, gsi: u32, _: &EventFd) -> io::Result<()> {
+        let model = &mut *self.0.lock().unwrap();
+        assert!(model.attached.remove(&gsi).is_some());
         Ok(())
     }
 
@@ -143,34 +156,39 @@ fn a_restored_aia_is_as_it_was_saved_whatever_wires_did_meanwhile() {
 #[test]
 fn each_message_has_a_route_until_a_guest_wants_too_many() {
     let probe = Probe::default();
-    let messages = Messages {
-        port: Arc::new(probe.clone()),
-        vcpus: 8,
-        counters: Arc::default(),
-        routes: Mutex::default(),
-    };
+    let port = Arc::new(probe.clone());
+    let routes = Arc::new(Routes::new(port.clone()));
+    let messages = AplicMessages::new(port, routes.clone(), 8, Arc::default());
+    // Of a PCI function, which does not count.
+    let message = |address, data| Message { address, data };
+    let other = routes.add(message(0x2800_0000, 1)).unwrap();
     for (hart, identity) in [(0, 9), (1, 9), (0, 9), (8, 9), (0, 0)] {
         messages.send(hart, identity);
     }
     {
         let model = probe.0.lock().unwrap();
-        assert_eq!(model.routes, [(0x2800_0000, 9), (0x2800_1000, 9)]);
+        let expected = [(0x2800_0000, 1), (0x2800_0000, 9), (0x2800_1000, 9)];
         assert_eq!(
-            model.written,
-            [0, 1, 0],
-            "and nothing for those without a target"
+            model.routes,
+            expected.map(|(at, data)| Some(message(at, data)))
         );
+        let written = |gsi| model.attached[&gsi].read().ok();
+        let written = [written(1), written(2)];
+        assert_eq!(written, [Some(2), Some(1)], "nothing without a target");
+        assert_eq!(model.attached.len(), 2);
     }
     for identity in 1..=2 * ROUTES as u32 {
         messages.send(2, identity);
     }
-    let model = probe.0.lock().unwrap();
-    assert_eq!(model.routes.len(), ROUTES);
-    assert_eq!(model.written.len() + model.signalled.len(), 3 + 2 * ROUTES);
-    assert_eq!(
-        model.signalled.last(),
-        Some(&(0x2800_2000, 2 * ROUTES as u32))
-    );
+    {
+        let model = probe.0.lock().unwrap();
+        assert_eq!(model.attached.len(), ROUTES);
+        assert_eq!(model.signalled.len(), ROUTES + 2);
+        let last = (0x2800_2000, 2 * ROUTES as u32);
+        assert_eq!(model.signalled.last(), Some(&last));
+    }
+    routes.remove(other);
+    assert_eq!(routes.add(message(0x2800_0000, 2)).unwrap(), other);
 }
 
 #[test]

@@ -36,6 +36,7 @@ impl InterruptController for Controller {
             device_kind: Kind::Level,
             virtio_kind: Kind::Level,
             edges: true,
+            completions: true,
             test_kinds: &[Kind::Level],
         }
     }

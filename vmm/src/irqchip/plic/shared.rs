@@ -10,7 +10,9 @@
 
 use crate::irqchip::injections::Injections;
 use crate::irqchip::wire::{Kind, Wire};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::map;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use trapless_devices::{IrqLine, StateError, StateReader, StateWriter};
 use trapless_intc::plic::Plic;
 
@@ -19,6 +21,10 @@ pub trait ExternalLine: Send {
     /// Drives the line high or low; may be called from any thread.
     fn set(&self, high: bool);
 }
+
+/// Offset of the register for claim and completion in the page of a context.
+const COMPLETE: u64 = 4;
+const PAGE: u64 = 0xfff;
 
 /// Maximum length of a saved state in bytes: that of 512 contexts takes about 60 KiB.
 const STATE_LIMIT: usize = 1 << 20;
@@ -29,7 +35,12 @@ struct State {
     lines: Vec<(Box<dyn ExternalLine>, bool)>,
     raised: u64,
     lowered: u64,
+    /// Sources that completion lowers, and the devices that hear of it.
+    resampled: BTreeMap<u32, Completed>,
 }
+
+/// Callback of a device when the guest has completed its source.
+type Completed = Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>;
 
 impl State {
     fn propagate(&mut self) {
@@ -61,6 +72,7 @@ impl SharedPlic {
             lines,
             raised: 0,
             lowered: 0,
+            resampled: BTreeMap::new(),
         }))
     }
 
@@ -88,8 +100,17 @@ impl SharedPlic {
     /// Guest store to a register; anything but an aligned word is ignored.
     pub fn store(&self, offset: u64, size: u8, value: u32) {
         let mut state = self.state();
+        let completes = size == 4 && offset >= map::PLIC_CONTEXTS && offset & PAGE == COMPLETE;
+        let completed = state.resampled.get(&value).filter(|_| completes).cloned();
+        if completed.is_some() {
+            state.plic.set_level(value, false);
+        }
         let _ = state.plic.store(offset, size, value);
         state.propagate();
+        drop(state);
+        if let Some(device) = completed.as_ref().and_then(|device| device.get()) {
+            device();
+        }
     }
 
     /// The PLIC's state.
@@ -133,20 +154,28 @@ impl SharedPlic {
 pub struct Line {
     plic: Arc<SharedPlic>,
     source: u32,
-    edge: bool,
+    kind: Kind,
+    /// Of [`Kind::Resample`]: whom to tell of completions.
+    completed: Completed,
 }
 
 impl Line {
-    /// The wire to `source`, which is level-triggered unless `kind` is [`Kind::Edge`].
+    /// The wire to `source`.
     pub fn new(plic: &Arc<SharedPlic>, source: u32, kind: Kind) -> Self {
-        let edge = kind == Kind::Edge;
-        if edge {
-            plic.state().plic.set_edge_triggered(source);
+        let completed = Completed::default();
+        match kind {
+            Kind::Edge => plic.state().plic.set_edge_triggered(source),
+            Kind::Level => {}
+            Kind::Resample => {
+                let completed = Arc::clone(&completed);
+                plic.state().resampled.insert(source, completed);
+            }
         }
         Self {
             plic: Arc::clone(plic),
             source,
-            edge,
+            kind,
+            completed,
         }
     }
 }
@@ -155,7 +184,7 @@ impl IrqLine for Line {
     fn set(&self, high: bool) {
         // Devices drive the line high at each event; a low level would withdraw the pending
         // interrupt.
-        if high || !self.edge {
+        if high || self.kind != Kind::Edge {
             self.plic.set_source(self.source, high);
         }
     }
@@ -163,7 +192,11 @@ impl IrqLine for Line {
 
 impl Wire for Line {
     fn kind(&self) -> Kind {
-        if self.edge { Kind::Edge } else { Kind::Level }
+        self.kind
+    }
+
+    fn on_completion(&self, device: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.completed.set(device);
     }
 
     fn into_line(self: Box<Self>) -> Box<dyn IrqLine> {
@@ -232,6 +265,33 @@ mod tests {
                 "one event, one interrupt"
             );
         }
+    }
+
+    /// Promise: a completion lowers the line and asks the device, which raises it again if it
+    /// wants to; nothing else does.
+    #[test]
+    fn the_completion_of_a_resampled_source_asks_its_device() {
+        let (plic, probes) = two_contexts();
+        plic.store(4 * 10, 4, 1);
+        plic.store(0x2000, 4, 1 << 10);
+        let wire = Arc::new(Line::new(&plic, 10, Kind::Resample));
+        let asked = Arc::new(Mutex::new(0));
+        let (device, count) = (Arc::downgrade(&wire), Arc::clone(&asked));
+        wire.on_completion(Box::new(move || {
+            let mut count = count.lock().unwrap();
+            *count += 1;
+            device.upgrade().unwrap().set(*count < 2);
+        }));
+        wire.set(true);
+        for times in [1, 2] {
+            assert_eq!(plic.load(0x20_0004, 4), 10);
+            plic.store(4 * 10, 4, 1);
+            plic.store(0x20_0004, 4, 11);
+            assert_eq!(*asked.lock().unwrap(), times - 1);
+            plic.store(0x20_0004, 4, 10);
+            assert_eq!(*asked.lock().unwrap(), times);
+        }
+        assert!(!probes[0].load(Ordering::SeqCst));
     }
 
     #[test]

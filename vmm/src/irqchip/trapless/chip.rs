@@ -71,17 +71,39 @@ impl Chip {
     /// If the number is not in 1..=[`SOURCES`] or taken: the numbers are fixed, so this is a bug of
     /// the VMM.
     pub fn add(&self, number: u16, kind: Kind, way: Injection) -> io::Result<()> {
-        assert!((1..=SOURCES).contains(&number), "source {number}");
-        let configured = Configured { kind, way };
-        let fresh = self.sources[usize::from(number)].configured.set(configured);
-        assert!(fresh.is_ok(), "source {number} is taken");
-        self.port
-            .set(uapi::GRP_SOURCE, number.into(), entry(kind, 0))?;
+        self.configure(number, kind, way)?;
         // Resample notifications need an irqfd even if it is never written.
         if way == Injection::Irqfd || kind == Kind::Resample {
             self.port.add_irqfd(number, kind == Kind::Resample)?;
         }
         Ok(())
+    }
+
+    fn configure(&self, number: u16, kind: Kind, way: Injection) -> io::Result<()> {
+        assert!((1..=SOURCES).contains(&number), "source {number}");
+        let configured = Configured { kind, way };
+        let fresh = self.sources[usize::from(number)].configured.set(configured);
+        assert!(fresh.is_ok(), "source {number} is taken");
+        self.port
+            .set(uapi::GRP_SOURCE, number.into(), entry(kind, 0))
+    }
+
+    /// Adds a source of [`Kind::Resample`] that others than this process assert, by writing
+    /// `trigger`, and whose completions they hear of by `resample`.
+    ///
+    /// # Errors
+    /// The error that KVM returned.
+    ///
+    /// # Panics
+    /// As [`Chip::add`].
+    pub fn resample_by(
+        &self,
+        number: u16,
+        trigger: &EventFd,
+        resample: &EventFd,
+    ) -> io::Result<()> {
+        self.configure(number, Kind::Resample, Injection::Irqfd)?;
+        self.port.lend_resampled(number, trigger, resample)
     }
 
     /// Numbers of all sources there are.

@@ -48,6 +48,7 @@ impl InterruptController for Controller {
             device_kind,
             virtio_kind: device_kind,
             edges: true,
+            completions: true,
             test_kinds: &[Kind::Edge, Kind::Level, Kind::Resample],
         }
     }
@@ -65,6 +66,12 @@ impl InterruptController for Controller {
 
     fn interrupt_by(&self, source: u32, event: &EventFd) -> io::Result<bool> {
         self.chip.interrupt_by(source as u16, event).map(|()| true)
+    }
+
+    fn resample_by(&self, source: u32, trigger: &EventFd, resample: &EventFd) -> io::Result<bool> {
+        let chip = &self.chip;
+        chip.resample_by(source as u16, trigger, resample)
+            .map(|()| true)
     }
 
     /// Xtrapless has CSRs only, so its nodes have no registers.

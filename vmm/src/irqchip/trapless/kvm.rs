@@ -144,6 +144,12 @@ impl Port for KvmPort {
             .map_err(os_error)
     }
 
+    fn lend_resampled(&self, source: u16, trigger: &EventFd, resample: &EventFd) -> io::Result<()> {
+        self.vm
+            .register_irqfd_with_resample(trigger, resample, source.into())
+            .map_err(os_error)
+    }
+
     fn write_irqfd(&self, source: u16) -> io::Result<()> {
         match self.irqfd(source) {
             Some(irqfd) => irqfd.trigger.write(1),

@@ -51,6 +51,10 @@ impl Port for Mock {
     fn lend_irqfd(&self, _: u16, _: &EventFd) -> io::Result<()> {
         Ok(())
     }
+    fn lend_resampled(&self, source: u16, _: &EventFd, _: &EventFd) -> io::Result<()> {
+        self.model().log.push(format!("lend {source}"));
+        Ok(())
+    }
     fn take_grant(&self) -> bool {
         self.model().granted = true;
         true
@@ -155,6 +159,22 @@ fn a_resampled_line_is_raised_again_while_its_device_wants_it() {
     mock.model().resample.push(1);
     chip.resampled(1);
     assert_eq!(mock.take_log(), ["irqfd 1"]);
+}
+
+/// Promise: a source that others assert needs nothing of this process, and is routed like others.
+#[test]
+fn a_lent_source_is_resampled_without_this_process() {
+    let (mock, chip) = chip();
+    let controller = Controller::new(chip, Injection::Ugenvsei);
+    let event = || EventFd::new(libc::EFD_NONBLOCK).unwrap();
+    assert!(controller.resample_by(28, &event(), &event()).unwrap());
+    assert_eq!(mock.take_log(), ["lend 28"]);
+    let entry = entry(Kind::Resample, 0);
+    assert_eq!(mock.get(uapi::GRP_SOURCE, 28).unwrap(), entry);
+    assert!(controller.watches().is_empty());
+    let to = [28, 1, 0, 0, 0, 0];
+    let routed = controller.sbi_call(uapi::SBI_EXT, 0, &to);
+    assert_eq!(routed, Some((sbi::SUCCESS, 0)));
 }
 
 #[test]

@@ -1,0 +1,164 @@
+//! INTx of a passed device. VFIO masks it when it is asserted, until it is told that the guest has
+//! completed the interrupt: by KVM if that knows, by the controller of this process, or after a
+//! look at the device.
+
+use crate::devices::locked::Served;
+use crate::devices::vfio::device::{Device, Region};
+use crate::error::{Error, Result};
+use crate::irqchip::controller::{InterruptController, Watch};
+use crate::irqchip::wire::{Kind, Wire};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use vmm_sys_util::eventfd::EventFd;
+
+/// Status register of the configuration space, and its bit that shows the level of INTx, whether it
+/// is masked or not.
+const STATUS: u64 = 6;
+const ASSERTED: u8 = 1 << 3;
+
+/// How long an edge has to bring the guest's driver to serve the device, before another one.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The pin.
+pub struct Intx {
+    device: Arc<dyn Device>,
+    trigger: EventFd,
+    /// KVM asserts the source, and tells VFIO of completions by this event.
+    resample: Option<EventFd>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Where KVM does not do so: the wire that this process drives.
+    wire: Option<Box<dyn Wire>>,
+    enabled: bool,
+    /// When to look whether the device still asserts it, where nothing tells of completions.
+    look: Option<Instant>,
+}
+
+fn event() -> Result<EventFd> {
+    EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC).map_err(|e| Error::failed("eventfd", e))
+}
+
+impl Intx {
+    /// Connects the pin of `device` to `source`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if KVM refuses the source.
+    pub fn connect(
+        device: &Arc<dyn Device>,
+        source: u32,
+        controller: &dyn InterruptController,
+    ) -> Result<Arc<Self>> {
+        let (trigger, resample) = (event()?, event()?);
+        let by_kvm = controller
+            .resample_by(source, &trigger, &resample)
+            .map_err(|e| Error::failed("KVM refuses the interrupt source of a PCI device", e))?;
+        let wire = match by_kvm {
+            true => None,
+            false => Some(controller.connect(source, Self::kind(controller), None)?),
+        };
+        if let Some(wire) = &wire {
+            let device = Arc::clone(device);
+            wire.on_completion(Box::new(move || device.unmask_intx()));
+        }
+        Ok(Arc::new(Self {
+            device: Arc::clone(device),
+            trigger,
+            resample: by_kvm.then_some(resample),
+            state: Mutex::new(State {
+                wire,
+                enabled: false,
+                look: None,
+            }),
+        }))
+    }
+
+    /// Kind of the sources of pins.
+    pub fn kind(controller: &dyn InterruptController) -> Kind {
+        match controller.features().completions {
+            true => Kind::Resample,
+            false => Kind::Edge,
+        }
+    }
+
+    /// Lets the device interrupt by it.
+    ///
+    /// # Errors
+    /// The error that the system returned.
+    pub fn enable(&self) -> io::Result<()> {
+        self.state().enabled = true;
+        let resample = self.resample.as_ref();
+        self.device.enable_intx(&self.trigger, resample)
+    }
+
+    /// Ends that.
+    pub fn disable(&self) {
+        self.device.disable_intx();
+        // Nothing that came before may raise the wire later.
+        let mut state = self.state();
+        state.enabled = false;
+        state.look = None;
+        let _ = self.trigger.read();
+        if let Some(wire) = &state.wire {
+            wire.set(false);
+        }
+    }
+
+    /// What the event loop watches, unless KVM does everything.
+    pub fn watch(self: &Arc<Self>) -> Option<Watch> {
+        let intx = Arc::clone(self);
+        let watch = (
+            self.trigger.as_raw_fd(),
+            Box::new(move || intx.asserted()) as _,
+        );
+        self.resample.is_none().then_some(watch)
+    }
+
+    /// VFIO says that the device asserts it, and has masked it.
+    fn asserted(&self) {
+        let mut state = self.state();
+        if self.trigger.read().is_ok() && state.enabled {
+            state.raise();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn raise(&mut self) {
+        let Some(wire) = &self.wire else { return };
+        wire.set(true);
+        if wire.kind() == Kind::Edge {
+            self.look = Some(Instant::now() + LOOK);
+        }
+    }
+}
+
+/// For controllers that do not tell of completions.
+impl Served for Intx {
+    fn poll(&self) {
+        let mut state = self.state();
+        if state.look.take().is_none() {
+            return;
+        }
+        let mut status = [0];
+        self.device.read(Region::Config, STATUS, &mut status);
+        if status[0] & ASSERTED == 0 {
+            self.device.unmask_intx();
+        } else {
+            // Still, or again: the driver has to look once more.
+            state.raise();
+        }
+    }
+
+    fn due_in(&self) -> Option<u64> {
+        let left = self.state().look?.saturating_duration_since(Instant::now());
+        Some(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
