@@ -73,7 +73,7 @@ load_interrupt_drivers() {
 load_pci_drivers() {
     for device in /sys/bus/pci/devices/*; do
         if [ -e "$device" ]; then
-            for module in virtio_pci nvme; do modprobe "$module"; done
+            for module in virtio_pci nvme; do modprobe -q "$module"; done
             return
         fi
     done
