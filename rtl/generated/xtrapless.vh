@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Xtrapless 0.2: CSRs, fields, operations and memory structures.
+// Xtrapless 0.3: CSRs, fields, operations and memory structures.
 // Written by `cargo run -p trapless-spec` from spec/registers.toml; do not edit.
 `ifndef XTL_VH
 `define XTL_VH
@@ -90,6 +90,7 @@
 `define XTL_HVTABLEBASE_FIELDS          64'h80fffffffffff01f
 
 // Kinds of notifications (hnotify.KIND)
+`define XTL_KIND_SOURCE                 0
 `define XTL_KIND_WAKE                   1
 `define XTL_KIND_YIELD                  2
 `define XTL_KIND_RESAMPLE               3
@@ -113,14 +114,17 @@
 `define XTL_VERSION                     1
 `define XTL_MAX_SOURCES                 1023
 `define XTL_MAX_VHARTS                  1024
+`define XTL_WINDOW_BYTES                4096
+`define XTL_MAX_WINDOWS                 65536
 
 // Entry of the domain table: sizes and offsets in bytes
 `define XTL_DOMAIN_SIZE                 32
 `define XTL_DOMAIN_CONFIG               0
 `define XTL_DOMAIN_CONFIG_V             63
+`define XTL_DOMAIN_CONFIG_HOST          62
 `define XTL_DOMAIN_CONFIG_SOURCES       31:16
 `define XTL_DOMAIN_CONFIG_VHARTS        15:0
-`define XTL_DOMAIN_CONFIG_FIELDS        64'h80000000ffffffff
+`define XTL_DOMAIN_CONFIG_FIELDS        64'hc0000000ffffffff
 `define XTL_DOMAIN_VHART_TABLE          8
 `define XTL_DOMAIN_SOURCE_TABLE         16
 `define XTL_DOMAIN_LINES                24
@@ -155,5 +159,42 @@
 `define XTL_FILE_CTL_SOFT               0
 `define XTL_FILE_CTL_FIELDS             64'h00000000ffff0303
 `define XTL_FILE_THRESHOLD              520
+
+// Entry of the window table, indexed by message window: sizes and offsets in bytes
+`define XTL_WINDOW_SIZE                 16
+`define XTL_WINDOW_ENTRY                0
+`define XTL_WINDOW_ENTRY_V              63
+`define XTL_WINDOW_ENTRY_DOM            47:32
+`define XTL_WINDOW_ENTRY_COUNT          31:16
+`define XTL_WINDOW_ENTRY_FIRST          15:0
+`define XTL_WINDOW_ENTRY_FIELDS         64'h8000ffffffffffff
+`define XTL_WINDOW_DROPPED              8
+
+// Registers of message windows and wired windows, in a region of I/O: sizes and offsets in bytes
+`define XTL_WCONTROL_SIZE               16384
+`define XTL_WCONTROL_CAP                0
+`define XTL_WCONTROL_CAP_VERSION        63:60
+`define XTL_WCONTROL_CAP_WIRES          25:16
+`define XTL_WCONTROL_CAP_WINDOWS        4:0
+`define XTL_WCONTROL_CAP_FIELDS         64'hf000000003ff001f
+`define XTL_WCONTROL_DOMAINS            8
+`define XTL_WCONTROL_DOMAINS_V          63
+`define XTL_WCONTROL_DOMAINS_PPN        55:12
+`define XTL_WCONTROL_DOMAINS_SIZE       4:0
+`define XTL_WCONTROL_DOMAINS_FIELDS     64'h80fffffffffff01f
+`define XTL_WCONTROL_TABLE              16
+`define XTL_WCONTROL_TABLE_V            63
+`define XTL_WCONTROL_TABLE_PPN          55:12
+`define XTL_WCONTROL_TABLE_SIZE         4:0
+`define XTL_WCONTROL_TABLE_FIELDS       64'h80fffffffffff01f
+`define XTL_WCONTROL_STATUS             24
+`define XTL_WCONTROL_STATUS_FLT         0
+`define XTL_WCONTROL_STATUS_FIELDS      64'h0000000000000001
+`define XTL_WCONTROL_WIRE               8192
+`define XTL_WCONTROL_WIRE_STRIDE        8
+`define XTL_WCONTROL_WIRE_V             63
+`define XTL_WCONTROL_WIRE_DOM           47:32
+`define XTL_WCONTROL_WIRE_ID            15:0
+`define XTL_WCONTROL_WIRE_FIELDS        64'h8000ffff0000ffff
 
 `endif // XTL_VH

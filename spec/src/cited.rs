@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Prefixes of the names of rules, as in `ORD-2`.
-const RULES: [&str; 17] = [
-    "ACC", "BIT", "CSR", "DEL", "DISC", "EXT", "HCS", "INT", "LIT", "MEM", "NTF", "ORD", "PROP",
-    "SLOT", "TIM", "UER", "VEI",
+const RULES: [&str; 19] = [
+    "ACC", "BIT", "CSR", "DEL", "DISC", "EXT", "HCS", "INT", "LIT", "MEM", "MSG", "NTF", "ORD",
+    "PROP", "SLOT", "TIM", "UER", "VEI", "WIRE",
 ];
 
 /// Functions of Linux that `docs/interrupts/` names.

@@ -97,6 +97,21 @@ impl AclintPlic {
         &self.state.plic
     }
 
+    /// Whether the gateway of a source is edge-triggered.
+    pub(crate) fn is_edge_triggered(&self, source: u32) -> bool {
+        source < 64 && self.config.edge_triggered >> source & 1 != 0
+    }
+
+    /// Takes the wire of a source away from the PLIC.
+    pub(crate) fn detach_source(&mut self, source: u32, effects: &mut Effects) {
+        self.with_plic(effects, |plic| plic.detach(source));
+    }
+
+    /// Gives it back at this level.
+    pub(crate) fn attach_source(&mut self, source: u32, level: bool, effects: &mut Effects) {
+        self.with_plic(effects, |plic| plic.attach(source, level));
+    }
+
     /// External interrupts of all harts: M-mode and S-mode, bit per hart.
     fn external(&self) -> (u64, u64) {
         let set = |mode: usize| {

@@ -152,6 +152,30 @@ impl Plic {
         }
     }
 
+    /// Takes the wire of `source` away: for the PLIC it is low from now on, the source is not
+    /// pending, and its gateway is as after reset, even if the source had been claimed.
+    pub fn detach(&mut self, source: u32) {
+        self.set_level(source, false);
+        let (word, bit) = position(source);
+        if let (Some(pending), Some(claimed)) =
+            (self.pending.get_mut(word), self.claimed.get_mut(word))
+        {
+            *pending &= !bit;
+            *claimed &= !bit;
+            self.refresh();
+        }
+    }
+
+    /// Connects the wire of `source` again, at this level: a level-triggered source whose wire is
+    /// high becomes pending; an edge-triggered one does with the next edge.
+    pub fn attach(&mut self, source: u32, level: bool) {
+        if level && source != 0 && source <= self.sources {
+            let (word, bit) = position(source);
+            self.wire[word] |= bit;
+            self.open_gateway(source);
+        }
+    }
+
     /// Level of the wire of `source`.
     #[must_use]
     pub fn level(&self, source: u32) -> bool {

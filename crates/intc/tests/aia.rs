@@ -357,7 +357,7 @@ fn devices_messages_arrive_at_files() {
     w.open(1, FileId::Guest(2));
     let place = SUPERVISOR + STRIDE + 0x2000;
     let arrival = |merged| {
-        Some(MessageArrival {
+        Some(MessageArrival::File {
             hart: 1,
             file: FileId::Guest(2),
             merged,

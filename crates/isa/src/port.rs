@@ -198,13 +198,32 @@ pub struct FileAccess {
 
 /// Where a device's message has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MessageArrival {
-    /// Hart of the file.
-    pub hart: usize,
-    /// Which of its files.
-    pub file: FileId,
-    /// It was pending already.
-    pub merged: bool,
+pub enum MessageArrival {
+    /// In an interrupt file.
+    File {
+        /// Hart of the file.
+        hart: usize,
+        /// Which of its files.
+        file: FileId,
+        /// It was pending already.
+        merged: bool,
+    },
+    /// Through a message window (Xtrapless) at a source of a domain.
+    Window {
+        /// Number of the window.
+        window: u16,
+        /// Interrupt domain.
+        domain: u16,
+        /// Source.
+        source: u16,
+        /// It was pending already.
+        merged: bool,
+    },
+    /// At a message window, which has posted nothing.
+    Dropped {
+        /// Number of the window.
+        window: u16,
+    },
 }
 
 /// The hart has no such interrupt file, or the file no such register.
@@ -250,13 +269,16 @@ pub enum CsrFault {
 /// ledger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VirtualStep {
-    /// Virtual time in cycles at the hart that caused it.
+    /// Virtual time in cycles at the hart that caused it, or at which a device did.
     pub time: u64,
-    /// Hart whose access caused it.
+    /// Hart whose access caused it; without meaning if a device did.
     #[serde(deserialize_with = "hart_number")]
     pub hart: usize,
-    /// Mode of that access.
+    /// Mode of that access, likewise.
     pub mode: Mode,
+    /// A message or a wire of a device caused it, not a hart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_device: bool,
     /// Interrupt domain.
     pub domain: u16,
     /// What happened.
@@ -288,6 +310,13 @@ pub enum StepKind {
         /// It was pending already.
         merged: bool,
     },
+    /// A source of a domain of the host was made pending (message windows).
+    PostHost {
+        /// Source.
+        source: u16,
+        /// It was pending already.
+        merged: bool,
+    },
     /// The lookup found the vhart on a hart, which is signalled.
     Hit {
         /// Target.
@@ -298,7 +327,7 @@ pub enum StepKind {
     },
     /// The lookup found no hart, and a notification was queued.
     Notified {
-        /// Target.
+        /// Target; the source, if it is one of the host.
         vhart: u16,
         /// Hart of the queue.
         #[serde(deserialize_with = "hart_number")]
@@ -439,7 +468,7 @@ pub enum EventOrigin {
 }
 
 /// Names of the kinds of notifications (`hnotify.KIND`), by value; the first stands for all others.
-pub const NOTIFICATIONS: [&str; 4] = ["other", "wake", "yield", "resample"];
+pub const NOTIFICATIONS: [&str; 4] = ["source", "wake", "yield", "resample"];
 
 /// Names of the states that a vhart is left in (`hifmap.STATE`), by value; the last stands for all
 /// others.

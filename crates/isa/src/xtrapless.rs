@@ -1,4 +1,4 @@
-//! Xtrapless 0.2: CSRs, fields, operations and memory structures.
+//! Xtrapless 0.3: CSRs, fields, operations and memory structures.
 //!
 //! Written by `cargo run -p trapless-spec` from `spec/registers.toml`; do not edit.
 
@@ -152,7 +152,7 @@ pub mod hnotify {
     pub const DOM: u64 = 0xffff_0000_0000;
     /// Lowest bit of `DOM`.
     pub const DOM_SHIFT: u32 = 32;
-    /// Vhart, or source for RESAMPLE.
+    /// Vhart, or source for RESAMPLE and SOURCE.
     pub const ID: u64 = 0xffff;
     /// Lowest bit of `ID`.
     pub const ID_SHIFT: u32 = 0;
@@ -207,6 +207,8 @@ pub mod hvtablebase {
 
 /// Kinds of notifications (hnotify.KIND).
 pub mod kind {
+    /// A source of a domain of the host is pending (only with message windows).
+    pub const SOURCE: u64 = 0;
     /// Something is pending for a HALTED vhart.
     pub const WAKE: u64 = 1;
     /// Something is pending for a PREEMPTED vhart.
@@ -255,6 +257,10 @@ pub mod limits {
     pub const MAX_SOURCES: u64 = 1023;
     /// Most vharts of a domain.
     pub const MAX_VHARTS: u64 = 1024;
+    /// Length and alignment of a message window; messages are stored to its first four bytes.
+    pub const WINDOW_BYTES: u64 = 4096;
+    /// Most message windows.
+    pub const MAX_WINDOWS: u64 = 65536;
 }
 
 /// Entry of the domain table (`domain`).
@@ -265,6 +271,8 @@ pub mod domain {
     pub const CONFIG: u64 = 0;
     /// The domain exists.
     pub const CONFIG_V: u64 = 0x8000_0000_0000_0000;
+    /// Its sources interrupt harts instead of vharts; only with message windows.
+    pub const CONFIG_HOST: u64 = 0x4000_0000_0000_0000;
     /// Highest source, 0..=1023.
     pub const CONFIG_SOURCES: u64 = 0xffff_0000;
     /// Lowest bit of `CONFIG_SOURCES`.
@@ -278,7 +286,7 @@ pub mod domain {
     /// Offset in bytes. Physical address of the source (affinity) table.
     pub const SOURCE_TABLE: u64 = 16;
     /// Offset in bytes. Physical address of the line bitmaps: 128 bytes of line levels, then 128
-    /// bytes of outstanding resample notifications.
+    /// bytes of outstanding resample notifications (HOST: of pending sources).
     pub const LINES: u64 = 24;
 }
 
@@ -312,7 +320,7 @@ pub mod source {
     pub const ENTRY_PRIO: u64 = 0x7_0000;
     /// Lowest bit of `ENTRY_PRIO`.
     pub const ENTRY_PRIO_SHIFT: u32 = 16;
-    /// Vhart it interrupts.
+    /// Vhart it interrupts (HOST: hart).
     pub const ENTRY_VHART: u64 = 0xffff;
     /// Lowest bit of `ENTRY_VHART`.
     pub const ENTRY_VHART_SHIFT: u32 = 0;
@@ -351,4 +359,92 @@ pub mod file {
     pub const CTL_SOFT: u64 = 0x1;
     /// Offset in bytes. vsthreshold of the vhart.
     pub const THRESHOLD: u64 = 520;
+}
+
+/// Entry of the window table, indexed by message window (`window`).
+pub mod window {
+    /// Size in bytes.
+    pub const SIZE: u64 = 16;
+    /// Offset in bytes.
+    pub const ENTRY: u64 = 0;
+    /// The window is in use.
+    pub const ENTRY_V: u64 = 0x8000_0000_0000_0000;
+    /// Interrupt domain.
+    pub const ENTRY_DOM: u64 = 0xffff_0000_0000;
+    /// Lowest bit of `ENTRY_DOM`.
+    pub const ENTRY_DOM_SHIFT: u32 = 32;
+    /// Number of sources.
+    pub const ENTRY_COUNT: u64 = 0xffff_0000;
+    /// Lowest bit of `ENTRY_COUNT`.
+    pub const ENTRY_COUNT_SHIFT: u32 = 16;
+    /// First source.
+    pub const ENTRY_FIRST: u64 = 0xffff;
+    /// Lowest bit of `ENTRY_FIRST`.
+    pub const ENTRY_FIRST_SHIFT: u32 = 0;
+    /// Offset in bytes. Number of messages that were dropped; wraps around.
+    pub const DROPPED: u64 = 8;
+}
+
+/// Registers of message windows and wired windows, in a region of I/O (`wcontrol`).
+pub mod wcontrol {
+    /// Size in bytes.
+    pub const SIZE: u64 = 16384;
+    /// Offset in bytes.
+    pub const CAP: u64 = 0;
+    /// Version of the encodings and rules, 1; read-only.
+    pub const CAP_VERSION: u64 = 0xf000_0000_0000_0000;
+    /// Lowest bit of `CAP_VERSION`.
+    pub const CAP_VERSION_SHIFT: u32 = 60;
+    /// Highest wire, 0 if there are no wired windows; read-only.
+    pub const CAP_WIRES: u64 = 0x3ff_0000;
+    /// Lowest bit of `CAP_WIRES`.
+    pub const CAP_WIRES_SHIFT: u32 = 16;
+    /// log2 of the number of message windows; read-only.
+    pub const CAP_WINDOWS: u64 = 0x1f;
+    /// Lowest bit of `CAP_WINDOWS`.
+    pub const CAP_WINDOWS_SHIFT: u32 = 0;
+    /// Offset in bytes.
+    pub const DOMAINS: u64 = 8;
+    /// There is a domain table.
+    pub const DOMAINS_V: u64 = 0x8000_0000_0000_0000;
+    /// Page number of its first entry.
+    pub const DOMAINS_PPN: u64 = 0xff_ffff_ffff_f000;
+    /// Lowest bit of `DOMAINS_PPN`.
+    pub const DOMAINS_PPN_SHIFT: u32 = 12;
+    /// log2 of the number of 32-byte entries, 0..=16.
+    pub const DOMAINS_SIZE: u64 = 0x1f;
+    /// Lowest bit of `DOMAINS_SIZE`.
+    pub const DOMAINS_SIZE_SHIFT: u32 = 0;
+    /// Offset in bytes.
+    pub const TABLE: u64 = 16;
+    /// There is a window table.
+    pub const TABLE_V: u64 = 0x8000_0000_0000_0000;
+    /// Page number of its first entry.
+    pub const TABLE_PPN: u64 = 0xff_ffff_ffff_f000;
+    /// Lowest bit of `TABLE_PPN`.
+    pub const TABLE_PPN_SHIFT: u32 = 12;
+    /// log2 of the number of 16-byte entries, 0..=16.
+    pub const TABLE_SIZE: u64 = 0x1f;
+    /// Lowest bit of `TABLE_SIZE`.
+    pub const TABLE_SIZE_SHIFT: u32 = 0;
+    /// Offset in bytes.
+    pub const STATUS: u64 = 24;
+    /// Sticky: an access to memory on behalf of a window or a wire failed; writing 0 clears it.
+    pub const STATUS_FLT: u64 = 0x1;
+    /// Offset in bytes.
+    pub const WIRE: u64 = 8192;
+    /// Bytes from one `WIRE` word to the next.
+    pub const WIRE_STRIDE: u64 = 8;
+    /// Number of `WIRE` words.
+    pub const WIRE_COUNT: u64 = 1024;
+    /// The wire is given to a domain.
+    pub const WIRE_V: u64 = 0x8000_0000_0000_0000;
+    /// Interrupt domain.
+    pub const WIRE_DOM: u64 = 0xffff_0000_0000;
+    /// Lowest bit of `WIRE_DOM`.
+    pub const WIRE_DOM_SHIFT: u32 = 32;
+    /// Source of that domain.
+    pub const WIRE_ID: u64 = 0xffff;
+    /// Lowest bit of `WIRE_ID`.
+    pub const WIRE_ID_SHIFT: u32 = 0;
 }

@@ -51,8 +51,8 @@ names! {
 names! {
     /// Kind of a notification (`hnotify.KIND`).
     pub enum NotificationKind("kind of notifications") {
-        /// Any other value.
-        Other = NOTIFICATIONS[0],
+        /// A source of the host is pending (message windows); or any other value.
+        Source = NOTIFICATIONS[0],
         /// A vCPU that is halted has an interrupt.
         Wake = NOTIFICATIONS[1],
         /// A vCPU that is preempted has an interrupt.
@@ -148,7 +148,7 @@ impl NotificationKind {
     /// By the value of `hnotify.KIND`.
     pub fn of(kind: u8) -> Self {
         let known = Self::ALL.get(usize::from(kind)).copied();
-        known.unwrap_or(Self::Other)
+        known.unwrap_or(Self::Source)
     }
 }
 

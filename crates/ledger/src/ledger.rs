@@ -94,6 +94,8 @@ pub struct Ledger {
     /// vCPUs by hart and number of their interrupt files.
     #[serde(serialize_with = "crate::state::sorted::serialize")]
     pub(crate) file_owners: HashMap<(usize, u8), usize>,
+    /// Time and class of the last post that a device has caused.
+    pub(crate) device_post: Option<(u64, Class)>,
     /// Handlers in user mode that the host has interrupted.
     pub(crate) interrupted_handlers: usize,
 }
@@ -116,6 +118,7 @@ impl Ledger {
             answered: None,
             exited: None,
             file_owners: HashMap::new(),
+            device_post: None,
             interrupted_handlers: 0,
             config,
         };

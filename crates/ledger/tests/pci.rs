@@ -5,9 +5,11 @@ mod script;
 use script::{Script, V0};
 use trapless_isa::Mode::{HS, M, VS};
 use trapless_isa::cause::interrupt;
-use trapless_ledger::event::StepKind::{FileClaimed, FileSelected};
-use trapless_ledger::event::{Event, PciInterrupt, PciWay, Sink};
-use trapless_ledger::{Config, Ledger};
+use trapless_ledger::event::StepKind::{
+    Attached, Claimed, FileClaimed, FileSelected, Hit, Notified, PostHost, PostSource,
+};
+use trapless_ledger::event::{Event, PciInterrupt, PciWay, Sink, StepKind, VirtualStep};
+use trapless_ledger::{Class, Config, Ledger};
 
 fn interrupt(s: &mut Script, time: u64, hart: usize, way: PciWay) {
     let event = Event::PciInterrupt(PciInterrupt { time, hart, way });
@@ -71,4 +73,106 @@ fn messages_to_guests_are_device_interrupts() {
     assert_eq!((device.sent, device.coalesced, device.taken), (2, 1, 1));
     assert_eq!((device.claims, device.exits), (1, 0));
     assert_eq!(section.pci.unwrap().guest_messages, 2);
+}
+
+/// A step of the controller that a device has caused.
+fn device_step(s: &mut Script, time: u64, kind: StepKind) {
+    s.ledger.record(&Event::Virtual(VirtualStep {
+        time,
+        hart: 0,
+        mode: M,
+        by_device: true,
+        domain: 5,
+        kind,
+        memory: 3,
+    }));
+}
+
+/// Messages through windows have counters of their own, which ledgers without them leave out.
+#[test]
+fn messages_through_windows_are_counted() {
+    let mut s = Script::new();
+    s.ret(M, HS);
+    interrupt(&mut s, 10, 0, PciWay::Intx { source: 33 });
+    let text = serde_json::to_string(&s.ledger.total_section().pci).unwrap();
+    assert!(!text.contains("window"), "{text}");
+    for merged in [false, true] {
+        let way = PciWay::Window {
+            device: 8,
+            window: 1,
+            domain: 5,
+            source: 7,
+            merged,
+        };
+        interrupt(&mut s, 10, 0, way);
+    }
+    let dropped = PciWay::Dropped {
+        device: 8,
+        window: 1,
+        data: 99,
+    };
+    interrupt(&mut s, 10, 0, dropped);
+    let pci = s.ledger.total_section().pci.unwrap();
+    assert_eq!((pci.window_messages, pci.window_merged), (2, 1));
+    assert_eq!((pci.window_dropped, pci.messages, pci.lost), (1, 0, 0));
+}
+
+/// What a device posts is an interrupt of class device that its vCPU takes without an exit; no hart
+/// is charged for it.
+#[test]
+fn posts_of_devices_are_device_interrupts_and_charged_to_no_hart() {
+    let mut s = Script::new();
+    s.on(0, V0)
+        .ret(M, HS)
+        .step(HS, Attached { vhart: 0 }, 0)
+        .ret(HS, VS);
+    let cycles = |s: &mut Script| format!("{:?}", s.ledger.total_section().harts);
+    let before = cycles(&mut s);
+    let later = s.time + 1000;
+    let post = |merged| PostSource {
+        vhart: 0,
+        source: 7,
+        merged,
+    };
+    for merged in [false, true] {
+        device_step(&mut s, later, post(merged));
+        device_step(&mut s, later, Hit { vhart: 0, on: 0 });
+    }
+    assert_eq!(cycles(&mut s), before);
+    s.at(later);
+    s.irq(VS, VS, interrupt::SEI);
+    let claimed = Claimed {
+        vhart: 0,
+        source: 7,
+    };
+    s.step(VS, claimed, 0);
+    let device = s.ledger.total_section().interrupts[&Class::Device].clone();
+    assert_eq!((device.sent, device.coalesced, device.taken), (2, 1, 1));
+    assert_eq!((device.exits, device.memory_words), (0, 12));
+}
+
+/// Sources of the host are no interrupts of guests; what is queued for it is a notification.
+#[test]
+fn sources_of_the_host_are_notifications() {
+    let mut s = Script::new();
+    s.ret(M, HS);
+    let post = PostHost {
+        source: 7,
+        merged: false,
+    };
+    device_step(&mut s, 20, post);
+    let notified = Notified {
+        vhart: 7,
+        to: 1,
+        kind: 0,
+    };
+    device_step(&mut s, 20, notified);
+    s.step(HS, StepKind::Fetched { id: 7, kind: 0 }, 0);
+    let section = s.ledger.total_section();
+    assert_eq!(section.interrupts[&Class::Device].sent, 0);
+    let (name, queue) = section.notifications.kinds.first_key_value().unwrap();
+    assert_eq!(
+        (name.to_string(), queue.queued, queue.fetched),
+        ("source".into(), 1, 1)
+    );
 }

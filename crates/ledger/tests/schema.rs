@@ -188,6 +188,7 @@ fn random_ledger() -> LedgerFile {
                     time,
                     hart,
                     mode: from,
+                    by_device: false,
                     domain: draw(2) as u16,
                     kind: kinds[draw(16) as usize],
                     memory: draw(4) as u16,

@@ -10,8 +10,8 @@
 //! hardware (hardware.rs)   post -> lookup -> poke | check -> update CTL -> queue; attach; detach
 //! ```
 //!
-//! Sources have models of their own: [`lines`] for moves and completions, [`resample`], [`grants`];
-//! so have user contexts and doorbells (HA-IOV): [`contexts`], [`doorbells`]; and KVM's boosts of
+//! Sources have models of their own: [`lines`] for moves and completions, [`resample`], [`grants`],
+//! [`windows`] and [`wires`] for those that devices post; so have user contexts and doorbells (HA-IOV): [`contexts`], [`doorbells`]; and KVM's boosts of
 //! vCPUs: [`boosts`].
 
 pub mod boosts;
@@ -32,6 +32,8 @@ pub mod resample;
 mod state;
 mod symmetry;
 mod trace;
+pub mod windows;
+pub mod wires;
 
 pub use check::{Outcome, Verdict, check, check_some, find, visit};
 pub use config::{Config, Features, Mutation, Mutations, OnRules};

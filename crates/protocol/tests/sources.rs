@@ -1,7 +1,7 @@
-//! Lines, resamples and grants keep their promises in every state of small systems, and each of
+//! Lines, resamples, grants, windows and wires keep their promises in every state of small systems, and each of
 //! their rules is needed for one.
 
-use trapless_protocol::{Verdict, grants, lines, resample, visit};
+use trapless_protocol::{Verdict, grants, lines, resample, visit, windows, wires};
 
 fn holds(found: &Verdict) {
     println!("{} states", found.states);
@@ -84,5 +84,55 @@ fn a_grant_ends_with_its_domain() {
             None,
         );
         fails(&found, CONFINED, broken);
+    }
+}
+
+fn windows_with(broken: Option<windows::Broken>) -> Verdict {
+    let messages = 3;
+    visit(windows::Windows { broken, messages }, None)
+}
+
+#[test]
+fn messages_are_heard_of_and_end_with_their_window() {
+    use windows::{Broken, DATA, ENDED, HEARD};
+    holds(&windows_with(None));
+    for (broken, property) in [
+        (Broken::MessagePassesData, DATA),
+        (Broken::LookupFirst, HEARD),
+        (Broken::DetachWithoutRecheck, HEARD),
+        (Broken::SyncIgnoresTaken, ENDED),
+        (Broken::FreeWithoutSync, ENDED),
+        (Broken::SyncBeforeClose, ENDED),
+        (Broken::ReuseWithoutFence, ENDED),
+        (Broken::ReuseWithoutSync, ENDED),
+        (Broken::FenceBeforeUnmap, ENDED),
+    ] {
+        fails(&windows_with(Some(broken)), property, broken);
+    }
+}
+
+fn wires_with(broken: Option<wires::Broken>) -> Verdict {
+    let (rises, moves) = (4, 3);
+    let model = wires::Wires {
+        broken,
+        rises,
+        moves,
+    };
+    visit(model, None)
+}
+
+#[test]
+fn a_high_wire_is_pending_with_its_owner_wherever_it_is_given() {
+    use wires::{Broken, HEARD, RELEASED};
+    holds(&wires_with(None));
+    for (broken, property) in [
+        (Broken::GiveIgnoresLevel, HEARD),
+        (Broken::TakeBackIgnoresLevel, HEARD),
+        (Broken::TakeBackLeavesLine, RELEASED),
+        (Broken::GatewayKept, HEARD),
+        (Broken::CompletionIgnoresLine, HEARD),
+        (Broken::TakenBackAmidst, RELEASED),
+    ] {
+        fails(&wires_with(Some(broken)), property, broken);
     }
 }

@@ -93,10 +93,13 @@ pub fn line(event: &Event) -> String {
 
 fn virtual_step(s: &VirtualStep) -> String {
     let (step, fields) = fields::of_step(&s.kind);
+    let by = if s.by_device {
+        format!("{:>14}  - virt   -", s.time)
+    } else {
+        format!("{} virt   {}", start(s.time, s.hart), s.mode)
+    };
     format!(
-        "{} virt   {} {step} domain={}{} memory={}",
-        start(s.time, s.hart),
-        s.mode,
+        "{by} {step} domain={}{} memory={}",
         s.domain,
         fields::text(&fields),
         s.memory
@@ -230,6 +233,7 @@ mod tests {
             time: 8,
             hart: 1,
             mode: Mode::VS,
+            by_device: false,
             domain: 5,
             kind: StepKind::Notified {
                 vhart: 2,

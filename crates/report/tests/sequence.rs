@@ -68,6 +68,7 @@ impl<S: Sink> Play<S> {
             time: self.time,
             hart,
             mode,
+            by_device: false,
             domain: 5,
             kind,
             memory: 2,

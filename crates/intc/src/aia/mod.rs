@@ -195,6 +195,7 @@ fn step(hart: usize, mode: Mode, time: u64, kind: StepKind) -> VirtualStep {
         time,
         hart,
         mode,
+        by_device: false,
         domain: 0,
         kind,
         memory: 0,
@@ -271,7 +272,7 @@ impl InterruptArchitecture for Aia {
     ) -> Option<MessageArrival> {
         let imsics = self.state.imsics.as_ref()?;
         let (to, identity) = imsics.message(addr, 4, data).ok()??;
-        Some(MessageArrival {
+        Some(MessageArrival::File {
             hart: to.hart,
             file: to.file,
             merged: self.post(to, identity, effects),

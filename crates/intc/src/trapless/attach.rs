@@ -95,7 +95,7 @@ impl Operation<'_> {
         let mut matches = (0..self.state.harts.len()).filter(|&i| holds(self.state.harts[i].slot));
         let first = matches.next();
         let ambiguous = matches.next().is_some();
-        if ambiguous {
+        if ambiguous && !self.by.window {
             self.state.harts[self.by.hart].config |= htlcfg::ERR;
         }
         first

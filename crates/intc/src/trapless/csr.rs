@@ -12,24 +12,19 @@ use super::slot::Slot;
 use crate::words::field;
 
 impl Operation<'_> {
-    /// Executes the access.
-    pub fn run(mut self) -> Result<u64, CsrFault> {
+    /// Executes an access of CSR `addr`.
+    pub fn run(mut self, addr: u16, op: CsrOp) -> Result<u64, CsrFault> {
         self.words.take_touched();
         let kept = self.effects.steps.kept().len();
-        let result = self.access();
+        let result = self.access(addr, op);
         if self.words.take_failed() {
             self.state.harts[self.by.hart].config |= htlcfg::FLT;
         }
-        // Memory accesses after the last step belong to that step.
-        let touched = self.words.take_touched();
-        if let Some(last) = self.effects.steps.kept()[kept..].last_mut() {
-            last.memory = last.memory.saturating_add(touched);
-        }
+        self.close(kept);
         result
     }
 
-    fn access(&mut self) -> Result<u64, CsrFault> {
-        let (addr, op) = (self.by.csr, self.by.op);
+    fn access(&mut self, addr: u16, op: CsrOp) -> Result<u64, CsrFault> {
         let Some(hart) = self.state.harts.get(self.by.hart) else {
             return Err(CsrFault::Illegal);
         };

@@ -26,10 +26,15 @@ impl Trapless {
             }
         }
         let several = tables.len() > 1;
+        if let Some(windows) = &self.state.windows {
+            windows.rows(&self.words.spectator(windows.hart()), rows);
+        }
         for (hart, base) in tables {
             let words = self.words.spectator(hart);
             let entries = 1u32 << field(base, hvtablebase::SIZE, hvtablebase::SIZE_SHIFT).min(16);
-            let domains = (0..entries).filter_map(|id| Domain::find(&words, base, id as u16));
+            let domains = (0..entries).filter_map(|id| {
+                Domain::find(&words, base, id as u16, self.state.windows.is_some())
+            });
             for domain in domains {
                 let name = format!("domain {}", domain.id);
                 let mut part = Part::new(rows, several.then_some(hart), name.clone());
@@ -99,6 +104,7 @@ fn notification(notification: Notification) -> String {
     match kind {
         kind::WAKE => format!("WAKE domain {domain} vhart {id}"),
         kind::YIELD => format!("YIELD domain {domain} vhart {id}"),
+        kind::SOURCE => format!("SOURCE domain {domain} source {id}"),
         kind::RESAMPLE => format!("RESAMPLE domain {domain} source {id}"),
         kind => format!("kind {kind} domain {domain} id {id}"),
     }
@@ -122,7 +128,8 @@ fn domain_rows(domain: &Domain, words: &Words, part: &mut Part<'_>) {
         part.row(false, name, format!("{address:#x}"));
     }
     part.set("lines high", domain.lines(words));
-    part.set("resamples", domain.resamples(words));
+    let second = if domain.host { "pending" } else { "resamples" };
+    part.set(second, domain.resamples(words));
     for number in 0..domain.vharts() {
         if part.len() > MOST {
             return;

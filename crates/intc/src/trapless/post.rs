@@ -1,4 +1,5 @@
-//! Posts: set the pending bit in memory first, then look up the hart that runs the vhart.
+//! Posts: set the pending bit in memory first, then look up the hart that runs the vhart. Sources of
+//! the host have no vhart: the hart is told.
 
 use trapless_isa::port::StepKind;
 use trapless_isa::xtrapless::{htlcfg, kind, op, state};
@@ -25,28 +26,35 @@ impl Operation<'_> {
     /// EDGE, ASSERT or DEASSERT of a source of `domain`; other operations do nothing.
     pub(super) fn drive_source(&mut self, domain: &Domain, operation: u64, source: u16) {
         match operation {
-            op::EDGE => self.pulse_source(domain, source),
+            op::EDGE => {
+                self.pulse_source(domain, source);
+            }
             op::ASSERT => self.raise_source(domain, source),
             op::DEASSERT => self.lower_source(domain, source),
             _ => {}
         }
     }
 
-    fn pulse_source(&mut self, domain: &Domain, number: u16) {
-        if let Some(source) = domain.source(self.words, number) {
-            self.post_source(domain, number, source);
-        }
+    /// Returns whether the source was pending already; `None` if nothing was posted.
+    pub(super) fn pulse_source(&mut self, domain: &Domain, number: u16) -> Option<bool> {
+        let source = domain.source(self.words, number)?;
+        self.post_source(domain, number, source)
     }
 
-    /// Makes a source pending for the vhart that its entry names (DEL-2).
-    pub(super) fn post_source(&mut self, domain: &Domain, number: u16, source: Source) {
+    /// Makes a source pending for the vhart that its entry names (DEL-2). Returns whether it was;
+    /// `None` if nothing was posted.
+    pub(super) fn post_source(
+        &mut self,
+        domain: &Domain,
+        number: u16,
+        source: Source,
+    ) -> Option<bool> {
+        if domain.host {
+            return self.post_host(domain, number, source);
+        }
         let vhart = source.vhart;
-        let Some(file) = domain.file(self.words, vhart) else {
-            return;
-        };
-        let Some(merged) = file.set_pending(self.words, number, true) else {
-            return;
-        };
+        let file = domain.file(self.words, vhart)?;
+        let merged = file.set_pending(self.words, number, true)?;
         let step = StepKind::PostSource {
             vhart,
             source: number,
@@ -55,9 +63,33 @@ impl Operation<'_> {
         self.step(domain.id, step);
         let posted = Some((number, source.priority));
         self.deliver(domain, vhart, file, posted);
+        Some(merged)
     }
 
-    fn raise_source(&mut self, domain: &Domain, number: u16) {
+    /// Makes a source of the host pending, and notifies its hart (MSG-10). Returns as
+    /// [`post_source`](Self::post_source) does.
+    fn post_host(&mut self, domain: &Domain, number: u16, source: Source) -> Option<bool> {
+        let merged = domain.set_resample(self.words, number, true)?;
+        let step = StepKind::PostHost {
+            source: number,
+            merged,
+        };
+        self.step(domain.id, step);
+        if !merged && source.priority != 0 {
+            // Without a queue, software that opens one finds the bit.
+            if let Some(to) = self.queue_near(source.vhart.into()) {
+                let notification = Notification {
+                    kind: kind::SOURCE,
+                    domain: domain.id,
+                    id: number,
+                };
+                self.enqueue(to, number, notification);
+            }
+        }
+        Some(merged)
+    }
+
+    pub(super) fn raise_source(&mut self, domain: &Domain, number: u16) {
         let Some(source) = domain.source(self.words, number) else {
             return;
         };
@@ -66,7 +98,7 @@ impl Operation<'_> {
         }
     }
 
-    fn lower_source(&mut self, domain: &Domain, number: u16) {
+    pub(super) fn lower_source(&mut self, domain: &Domain, number: u16) {
         let Some(source) = domain.source(self.words, number) else {
             return;
         };
@@ -144,10 +176,11 @@ impl Operation<'_> {
         } else {
             kind::YIELD
         };
-        let to = if self.state.harts[self.by.hart].config & htlcfg::ANY == 0 {
-            self.queue_near(old.hart())
-        } else {
+        let any = self.state.harts[self.by.hart].config & htlcfg::ANY != 0;
+        let to = if any && !self.by.window {
             self.next_queue()
+        } else {
+            self.queue_near(old.hart())
         };
         // Software that opens a queue finds ON.
         let Some(to) = to else { return false };

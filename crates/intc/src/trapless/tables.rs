@@ -14,6 +14,8 @@ const RESAMPLES: u64 = (limits::MAX_SOURCES + 1) / 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Domain {
     pub id: u16,
+    /// Its sources interrupt harts (MSG-10); it has no vharts.
+    pub host: bool,
     /// Highest source, at most 1023.
     pub sources: u16,
     /// Number of vharts, at most 1024.
@@ -31,8 +33,9 @@ pub(super) struct Source {
 }
 
 impl Domain {
-    /// Domain `id` in the table that `base` (a value of `hvtablebase`) names.
-    pub fn find(words: &Words, base: u64, id: u16) -> Option<Self> {
+    /// Domain `id` in the table that `base` (a value of `hvtablebase`) names. `windows`: there are
+    /// message windows, so that `HOST` has a meaning.
+    pub fn find(words: &Words, base: u64, id: u16, windows: bool) -> Option<Self> {
         let entries = 1u64 << field(base, hvtablebase::SIZE, hvtablebase::SIZE_SHIFT).min(16);
         if base & hvtablebase::V == 0 || u64::from(id) >= entries {
             return None;
@@ -44,8 +47,11 @@ impl Domain {
         }
         let sources = field(config, domain::CONFIG_SOURCES, domain::CONFIG_SOURCES_SHIFT);
         let vharts = field(config, domain::CONFIG_VHARTS, domain::CONFIG_VHARTS_SHIFT);
+        let host = windows && config & domain::CONFIG_HOST != 0;
+        let vharts = if host { 0 } else { vharts };
         Some(Self {
             id,
+            host,
             sources: sources.min(limits::MAX_SOURCES) as u16,
             vharts: vharts.min(limits::MAX_VHARTS) as u16,
             entry,
@@ -87,8 +93,8 @@ impl Domain {
         Some(word >> (number % 64) & 1 != 0)
     }
 
-    /// Sets whether a completion of a RESAMPLE source is outstanding for the host; returns the old
-    /// state.
+    /// Sets whether a completion of a RESAMPLE source is outstanding for the host, or a source of
+    /// the host pending; returns the old state.
     pub fn set_resample(&self, words: &Words, number: u16, outstanding: bool) -> Option<bool> {
         self.set_bit(words, RESAMPLES, number, outstanding)
     }
@@ -108,7 +114,8 @@ impl Domain {
         self.bitmap(words, 0)
     }
 
-    /// Sources whose completion the host has yet to handle.
+    /// Sources whose completion the host has yet to handle, or sources of the host that are
+    /// pending.
     pub fn resamples(&self, words: &Words) -> Vec<usize> {
         self.bitmap(words, RESAMPLES)
     }

@@ -48,6 +48,7 @@ impl Operation<'_> {
             time: self.by.now,
             hart: self.by.hart,
             mode: self.by.mode,
+            by_device: false,
             domain: 0,
             kind,
             memory: self.words.take_touched(),

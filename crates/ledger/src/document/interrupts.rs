@@ -176,6 +176,12 @@ counters! {
     }
 }
 
+/// Whether a counter that few machines have can be left out.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn none(count: &u64) -> bool {
+    *count == 0
+}
+
 counters! {
     /// Interrupts of PCI devices.
     #[derive(Copy)]
@@ -187,6 +193,15 @@ counters! {
         merged: u64 as Messages = "  pending already",
         /// Those that reached guest interrupt files.
         guest_messages: u64 as Messages = "  to guest interrupt files",
+        /// Messages that message windows have posted.
+        #[serde(skip_serializing_if = "none")]
+        window_messages: u64 as Messages = "messages through message windows",
+        /// Those whose source was pending already.
+        #[serde(skip_serializing_if = "none")]
+        window_merged: u64 as Messages = "  pending already",
+        /// Messages that message windows did not permit.
+        #[serde(skip_serializing_if = "none")]
+        window_dropped: u64 as Messages = "messages that windows have dropped",
         /// Messages that reached no interrupt file.
         lost: u64 as Messages = "messages to no interrupt file",
         /// Times that a wire of PCI devices went high.

@@ -217,6 +217,28 @@ pub enum PciWay {
         /// It was pending already.
         merged: bool,
     },
+    /// By a message through a message window (Xtrapless).
+    Window {
+        /// Routing ID of the function.
+        device: u32,
+        /// Number of the window.
+        window: u16,
+        /// Interrupt domain.
+        domain: u16,
+        /// Source of the domain.
+        source: u16,
+        /// It was pending already.
+        merged: bool,
+    },
+    /// By a message to a message window that permits none such.
+    Dropped {
+        /// Routing ID of the function.
+        device: u32,
+        /// Number of the window.
+        window: u16,
+        /// Data of the message.
+        data: u32,
+    },
     /// By a message that nothing takes.
     Lost {
         /// Routing ID of the function.

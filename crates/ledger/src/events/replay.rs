@@ -157,6 +157,7 @@ mod tests {
                 time,
                 hart,
                 mode,
+                by_device: false,
                 domain: 5,
                 kind,
                 memory: 4,

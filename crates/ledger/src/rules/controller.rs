@@ -15,7 +15,10 @@ use crate::state::vhart::Pending;
 impl Ledger {
     /// One step of an interrupt architecture that delivers by itself.
     pub(crate) fn virtual_step(&mut self, s: &VirtualStep) {
-        self.at(s.hart, s.time);
+        // No hart causes what a device does, so nothing is charged to one.
+        if !s.by_device {
+            self.at(s.hart, s.time);
+        }
         let words = u64::from(s.memory);
         let vhart = |ledger: &mut Self, vhart: u16| ledger.vharts.find((s.domain, vhart));
         let class = match s.kind {
@@ -50,6 +53,10 @@ impl Ledger {
                 let target = vhart(self, to);
                 self.post_source(s, target, source, merged);
                 Some(Class::Device)
+            }
+            StepKind::PostHost { .. } => {
+                self.post_slot(s).take();
+                None
             }
             StepKind::Lowered { source } => {
                 let vharts = self.vharts.of_domain(s.domain);
@@ -123,16 +130,25 @@ impl Ledger {
         match class {
             Some(class) => {
                 self.class(class).memory_words += words;
-                self.harts[s.hart].posted = Some((s.time, class));
+                *self.post_slot(s) = Some((s.time, class));
             }
             None => self.totals().notifications.memory_words += words,
         }
     }
 
     /// Class of the post whose lookup this is; `None` for an evaluation without a post.
-    fn posted(&self, s: &VirtualStep) -> Option<Class> {
-        let (time, class) = self.harts[s.hart].posted?;
+    fn posted(&mut self, s: &VirtualStep) -> Option<Class> {
+        let (time, class) = (*self.post_slot(s))?;
         (time == s.time).then_some(class)
+    }
+
+    /// The last post of whoever causes a step: a hart, or devices.
+    fn post_slot(&mut self, s: &VirtualStep) -> &mut Option<(u64, Class)> {
+        if s.by_device {
+            &mut self.device_post
+        } else {
+            &mut self.harts[s.hart].posted
+        }
     }
 
     fn post_soft(&mut self, s: &VirtualStep, target: Option<usize>, merged: bool) {
@@ -155,7 +171,7 @@ impl Ledger {
     }
 
     fn post_source(&mut self, s: &VirtualStep, target: Option<usize>, source: u16, merged: bool) {
-        if s.mode == Mode::HS {
+        if s.mode == Mode::HS && !s.by_device {
             self.signalled(s.hart, Class::Device);
         }
         self.class(Class::Device).sent += 1;

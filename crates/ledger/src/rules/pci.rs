@@ -15,6 +15,12 @@ impl Ledger {
         match p.way {
             PciWay::Intx { .. } => pci.intx += 1,
             PciWay::Lost { .. } => pci.lost += 1,
+            // What a message posts, the steps of the controller say.
+            PciWay::Window { merged, .. } => {
+                pci.window_messages += 1;
+                pci.window_merged += u64::from(merged);
+            }
+            PciWay::Dropped { .. } => pci.window_dropped += 1,
             PciWay::Message {
                 file,
                 identity,

@@ -179,6 +179,7 @@ impl Script {
             time: self.time,
             hart: self.hart,
             mode,
+            by_device: false,
             domain: 5,
             kind,
             memory,

@@ -22,7 +22,7 @@ use trapless_hart::platform::{BusFault, Platform};
 use trapless_hart::{Activity, Meter, Pmp, Ram};
 use trapless_intc::{
     ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Exchanged, FileAccess,
-    FileId, InterruptArchitecture, Lines, MmioAccess, NoFile,
+    FileId, InterruptArchitecture, Lines, MessageArrival, MmioAccess, NoFile,
 };
 use trapless_isa::Mode;
 use trapless_ledger::event::{DeviceAccess, Event, PciInterrupt, PciWay, Sink, TimerSets};
@@ -214,8 +214,8 @@ impl Bus {
     fn message(&mut self, time: u64, message: Message) {
         let device = message.device.0;
         let (hart, way) = match self.interrupts.message(time, message) {
-            Some(arrival) => {
-                let file = match arrival.file {
+            Some(MessageArrival::File { hart, file, merged }) => {
+                let file = match file {
                     FileId::Guest(guest) => guest,
                     FileId::Supervisor | FileId::Machine => 0,
                 };
@@ -223,9 +223,33 @@ impl Bus {
                     device,
                     file,
                     identity: message.data,
-                    merged: arrival.merged,
+                    merged,
                 };
-                (arrival.hart, way)
+                (hart, way)
+            }
+            Some(MessageArrival::Window {
+                window,
+                domain,
+                source,
+                merged,
+            }) => {
+                let way = PciWay::Window {
+                    device,
+                    window,
+                    domain,
+                    source,
+                    merged,
+                };
+                (0, way)
+            }
+            Some(MessageArrival::Dropped { window }) => {
+                let data = message.data;
+                let way = PciWay::Dropped {
+                    device,
+                    window,
+                    data,
+                };
+                (0, way)
             }
             None => {
                 let addr = message.addr;

@@ -2,7 +2,7 @@
 
 use trapless_intc::{
     CsrAccess, CsrFault, CsrOp, DoorbellAccess, DoorbellFault, FileAccess, FileRegister, Lines,
-    MmioAccess, NoFile, Window,
+    MessageArrival, MmioAccess, NoFile, Window,
 };
 use trapless_isa::cause::interrupt;
 use trapless_isa::csr;
@@ -93,7 +93,18 @@ impl IntcLog {
             } => {
                 let (device, addr) = (message.device.0, message.addr);
                 let to = match arrival {
-                    Some(arrival) => format!("{:?} of hart {}", arrival.file, arrival.hart),
+                    Some(MessageArrival::File { hart, file, .. }) => {
+                        format!("{file:?} of hart {hart}")
+                    }
+                    Some(MessageArrival::Window {
+                        window,
+                        domain,
+                        source,
+                        ..
+                    }) => format!("window {window}: domain {domain} source {source}"),
+                    Some(MessageArrival::Dropped { window }) => {
+                        format!("window {window}, which drops it")
+                    }
                     None => "nobody".into(),
                 };
                 self.file.line(format_args!(

@@ -20,6 +20,7 @@ enum Actor {
     Firmware(usize),
     Hart(usize),
     Controller,
+    Device,
 }
 
 /// One arrow of a diagram, or a note if it begins and ends at the same actor.
@@ -101,6 +102,7 @@ impl Actors {
             Actor::Firmware(hart) => format!("firmware, hart {hart}"),
             Actor::Hart(hart) => format!("hart {hart}"),
             Actor::Controller => "controller".to_string(),
+            Actor::Device => "device".to_string(),
         };
         self.list.iter().map(name).collect()
     }
@@ -258,7 +260,11 @@ impl Actors {
     }
 
     fn step(&self, s: &VirtualStep) -> (Actor, Actor, String) {
-        let cause = self.on(s.hart, s.mode);
+        let cause = if s.by_device {
+            Actor::Device
+        } else {
+            self.on(s.hart, s.mode)
+        };
         let controller = Actor::Controller;
         let (step, fields) = fields::of_step(&s.kind);
         let word = |(name, field): &(String, Field)| match field {
@@ -269,6 +275,8 @@ impl Actors {
         let words: Vec<String> = fields.iter().filter_map(word).collect();
         let fields = words.join(", ");
         let (by, text) = match s.kind {
+            StepKind::PostSource { .. } if s.by_device => ("device", "posts"),
+            StepKind::Lowered { .. } if s.by_device => ("device", "lowers"),
             StepKind::PostSoft { .. } if s.mode.v() => ("sgenipi", "posts SOFT"),
             StepKind::PostSoft { .. } => ("hgenvsi", "posts SOFT"),
             StepKind::PostSource { .. } if s.mode.v() => ("vsclaim", "the line is high: posts"),

@@ -177,6 +177,7 @@ impl Hart {
                 time: self.state.cycles,
                 hart: self.id,
                 mode: self.mode,
+                by_device: false,
                 domain: self.vmid(),
                 kind: StepKind::FileSelected { file },
                 memory: 0,

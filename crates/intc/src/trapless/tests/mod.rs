@@ -11,4 +11,6 @@ mod queues;
 mod registers;
 mod rights;
 mod slots;
+mod windows;
+mod windows_reference;
 mod world;

@@ -81,6 +81,10 @@ impl World {
     /// All harts use the same domain table and have queues; nothing is attached, all files are
     /// empty and STOPPED, no source exists.
     pub fn new() -> Self {
+        Self::around(Trapless::new(config(true)))
+    }
+
+    pub fn around(mut intc: Trapless) -> Self {
         let ram = Ram::new();
         for id in DOMAINS {
             let entry = domain_entry(id);
@@ -98,7 +102,6 @@ impl World {
                 );
             }
         }
-        let mut intc = Trapless::new(config(true));
         intc.attach_memory(Arc::new(ram.clone()));
         let mut world = Self {
             intc,
