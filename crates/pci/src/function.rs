@@ -3,6 +3,7 @@
 use trapless_devices::{StateError, StateReader, StateWriter};
 
 use crate::config::{Bar, Capability, Identity};
+use crate::msix::Msix;
 use crate::port::Port;
 
 /// What a function shows in its configuration space.
@@ -21,6 +22,14 @@ pub struct Layout {
     /// Index among them of one through which software reaches BARs by accesses to the
     /// configuration space (virtio 1.2, section 4.1.4.9).
     pub access: Option<usize>,
+}
+
+impl Layout {
+    /// All its regions.
+    pub(crate) fn all_bars(&self) -> Vec<Bar> {
+        let msix = (self.vectors != 0).then(|| Msix::bar(self.msix_bar));
+        self.bars.iter().copied().chain(msix).collect()
+    }
 }
 
 /// A function behind its configuration space. Offsets are relative to its BARs; any offset and

@@ -6,6 +6,8 @@
 //!     | loads, stores                                        ^
 //!   Host         ECAM, windows, INTx wires                   |  Dma: a device's own accesses
 //!     |                                                      |  and its messages (an IOMMU is one)
+//!   Device       function 0 and, with SR-IOV, virtual ones   |
+//!     |                                                      |
 //!   Endpoint     configuration space, BARs, FLR, MSI-X ------+
 //!     |                                                      |
 //!   Function     VirtioPci<D>, ...  -------------------------+
@@ -16,6 +18,8 @@
 //! | `map` | windows of the host and their places |
 //! | `fdt` | device tree node |
 //! | `host` | who answers which address; interrupt wires |
+//! | `device` | the functions of a device |
+//! | `sriov` | how virtual functions appear, and where they answer |
 //! | `endpoint` | what all functions have in common |
 //! | `config` | configuration space |
 //! | `msix` | MSI-X table and pending bits |
@@ -28,6 +32,7 @@
 //! stop the function that it was sent to, and nothing else.
 
 mod config;
+mod device;
 mod endpoint;
 pub mod fdt;
 mod function;
@@ -35,6 +40,7 @@ mod host;
 mod map;
 mod msix;
 mod port;
+mod sriov;
 pub mod virtio;
 
 pub use config::{Bar, BarKind, Capability, Identity};
@@ -42,3 +48,4 @@ pub use function::{Function, Layout};
 pub use host::{Attachment, Host, MAX_DEVICES, PINS, Parts};
 pub use map::Windows;
 pub use port::Port;
+pub use sriov::MAX_VIRTUAL_FUNCTIONS;

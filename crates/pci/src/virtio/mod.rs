@@ -14,6 +14,8 @@ use trapless_devices::{
     DeviceEvents, DeviceMemory, StateError, StateReader, StateWriter, fill_le, value_le,
 };
 
+use virtio_bindings::virtio_config::VIRTIO_F_SR_IOV;
+
 use crate::config::{Bar, BarKind, Capability, Identity};
 use crate::function::{Function, Layout};
 use crate::msix::MAX_VECTORS;
@@ -64,6 +66,13 @@ impl<D: VirtioDevice> VirtioPci<D> {
             config_vector: NO_VECTOR,
             queue_vectors: vec![NO_VECTOR; queues],
         }
+    }
+
+    /// Has virtual functions, which the driver may switch on (VIRTIO_F_SR_IOV, section 6).
+    #[must_use]
+    pub fn with_virtual_functions(mut self) -> Self {
+        self.common.offer(1 << VIRTIO_F_SR_IOV);
+        self
     }
 
     /// The device, to hand it input. Call [`Function::poll`] afterwards.
