@@ -127,12 +127,16 @@ impl Endpoint {
     /// The configuration space may say something else than before.
     fn follow_config(&mut self) {
         let command = self.config.u16(register::COMMAND);
+        let before = self.port.is_master();
         self.port.gate.set(command & command::MASTER != 0);
         self.port.allowed = command & command::INTX_DISABLE == 0;
         if let Some(at) = self.msix {
             let control = self.config.u16(at + 2);
             self.port
                 .with_msix(|msix, send| msix.control(control, send));
+        }
+        if self.port.is_master() && !before {
+            self.function.resume(&mut self.port);
         }
     }
 

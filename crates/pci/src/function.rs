@@ -49,6 +49,11 @@ pub trait Function: Send {
         let _ = port;
     }
 
+    /// It is bus master again, and goes on with what it left.
+    fn resume(&mut self, port: &mut Port) {
+        self.poll(port);
+    }
+
     /// When `poll` has to be called next, in nanoseconds of the device's clock.
     fn next_deadline(&self) -> Option<u64> {
         None

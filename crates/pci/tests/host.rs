@@ -4,8 +4,8 @@ mod rig;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use rig::{BUFFER, RAM, RAM_LEN, Rig, VIRTIO, two_sources};
-use trapless_devices::{Persist, StateReader, StateWriter};
+use rig::{BUFFER, MSIX, RAM, RAM_LEN, Rig, VIRTIO, two_sources};
+use trapless_devices::{MmioDevice, Persist, StateReader, StateWriter};
 use trapless_pci::Host;
 use vm_memory::{Bytes, GuestAddress};
 
@@ -69,21 +69,28 @@ fn requests_are_answered_and_told() {
     assert_eq!(vectors, [1, 0xffff, 0xffff], "vectors that there are");
 }
 
-/// Promise: a function that is not bus master writes nothing and interrupts nobody by messages.
+/// Promise: a function that is not bus master writes nothing and interrupts nobody by messages. What
+/// it was asked meanwhile it does when it is again, and what was pending is sent.
 #[test]
 fn only_bus_masters_reach_memory() {
     let mut rig = Rig::with(two_sources);
     rig.enable();
     rig.start();
     rig.set_message(0x2800_1000, 0x55);
+    rig.store(MSIX + 28, 4, 1);
+    rig.ask(BUFFER);
     rig.set_config(1, 4, 2, 2);
+    rig.store(MSIX + 28, 4, 0);
     rig.ask(BUFFER);
-    assert_eq!((rig.used(), rig.messages()), (0, Vec::new()));
-    assert_eq!(rig.load(VIRTIO + 0x14, 1) & 0x40, 0x40, "it needs a reset");
+    rig.host.poll();
+    assert_eq!((rig.used(), rig.messages()), (1, Vec::new()));
+    assert_eq!(rig.load(MSIX + 0x800, 4), 2, "pending");
+    assert_eq!(rig.load(VIRTIO + 0x14, 1) & 0x40, 0, "nothing is wrong");
+    assert!(!rig.host.needs_poll());
     rig.set_config(1, 4, 2, 6);
-    rig.start();
-    rig.ask(BUFFER);
-    assert_eq!(rig.used(), 1);
+    assert_eq!(rig.used(), 2);
+    assert_eq!(rig.messages(), [(8, 0x2800_1000, 0x55); 2]);
+    assert_eq!(rig.load(MSIX + 0x800, 4), 0);
 }
 
 /// Promise: what is refused to the device is not written, and the driver is told.

@@ -244,6 +244,16 @@ impl<D: VirtioDevice> Common<D> {
         signal.and(self.run(|device, io| device.poll(io)))
     }
 
+    /// It cannot work now, until [`resume`](Self::resume).
+    pub fn pause(&mut self) {
+        self.backlog = false;
+    }
+
+    /// All queues are looked at in the next call of [`poll`](Self::poll).
+    pub fn resume(&mut self) {
+        self.backlog = true;
+    }
+
     /// Whether it was stopped.
     pub fn needs_poll(&self) -> bool {
         self.backlog

@@ -354,6 +354,11 @@ impl Function for FedFunction {
         self.device.poll(port);
     }
 
+    fn resume(&mut self, port: &mut Port) {
+        self.device.resume(port);
+        self.poll(port);
+    }
+
     fn needs_poll(&self) -> bool {
         self.device.needs_poll()
     }

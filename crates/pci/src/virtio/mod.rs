@@ -153,6 +153,8 @@ impl<D: VirtioDevice> VirtioPci<D> {
                 None => self.common.guest_error("register write of another width"),
             },
             2 => self.common.device_mut().write_config(at, data),
+            // Of a device that is not bus master, all queues are looked at when it is.
+            3 if !port.is_master() => {}
             3 if at % u64::from(NOTIFY_STEP) == 0 => {
                 let signal = self.common.notify((at / u64::from(NOTIFY_STEP)) as u32);
                 self.tell(signal, port);
@@ -248,8 +250,16 @@ impl<D: VirtioDevice> Function for VirtioPci<D> {
     }
 
     fn poll(&mut self, port: &mut Port) {
+        if !port.is_master() {
+            return self.common.pause();
+        }
         let signal = self.common.poll();
         self.tell(signal, port);
+    }
+
+    fn resume(&mut self, port: &mut Port) {
+        self.common.resume();
+        self.poll(port);
     }
 
     fn needs_poll(&self) -> bool {

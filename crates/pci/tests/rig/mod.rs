@@ -17,7 +17,7 @@ use vm_memory::{Bytes, GuestAddress};
 pub const RAM: u64 = 0x8000_0000;
 pub const RAM_LEN: u64 = 0x10_0000;
 /// Where the tests put BARs: MSI-X, and the parts of a virtio device.
-const MSIX: u64 = 0x4000_0000;
+pub const MSIX: u64 = 0x4000_0000;
 pub const VIRTIO: u64 = 0x4_0000_0000;
 /// What a device's queue consists of.
 const DESCRIPTORS: u64 = RAM;
