@@ -10,7 +10,7 @@
 //!     |                                                      |
 //!   Endpoint     configuration space, BARs, FLR, MSI-X ------+
 //!     |                                                      |
-//!   Function     VirtioPci<D>, ...  -------------------------+
+//!   Function     VirtioPci<D>, Nvme  -------------------------+
 //! ```
 //!
 //! | file | subject |
@@ -26,6 +26,7 @@
 //! | `port` | what a function reaches: interrupts, and memory if it is bus master |
 //! | `function` | what a function has of its own |
 //! | `virtio` | the PCI transport of virtio devices |
+//! | `nvme` | a disk as NVM Express has it |
 //!
 //! Specifications: PCI Express Base 5.0, PCI Firmware 3.2 (ECAM), virtio 1.2 section 4.1. Like all
 //! devices, functions act only inside a call, and whatever comes from a guest is untrusted: it may
@@ -39,6 +40,7 @@ mod function;
 mod host;
 mod map;
 mod msix;
+pub mod nvme;
 mod port;
 mod sriov;
 pub mod virtio;

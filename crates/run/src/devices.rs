@@ -59,10 +59,19 @@ impl DeviceEvents for Complain {
     }
 }
 
+/// How a disk is reached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Drive {
+    /// As a virtio device.
+    Virtio(Transport),
+    /// By a controller of NVM Express.
+    Nvme,
+}
+
 /// The machine's devices.
 #[derive(Clone)]
 pub struct Devices {
-    disks: Vec<(Transport, Image)>,
+    disks: Vec<(Drive, Image)>,
     shares: Vec<(Transport, Share)>,
     network: Network,
     /// Where the network card is.
@@ -97,11 +106,13 @@ fn on(transport: Transport) -> &'static str {
 impl Devices {
     /// The devices of `spec`.
     pub fn new(spec: &BootSpec) -> Self {
-        let mut disks: Vec<_> = in_slots(&spec.disks).collect();
+        let disk = |(transport, image)| (Drive::Virtio(transport), image);
+        let mut disks: Vec<_> = in_slots(&spec.disks).map(disk).collect();
         let mut shares: Vec<_> = in_slots(&spec.share).collect();
         for device in &spec.pci {
             match device {
-                PciDevice::Disk(image) => disks.push((Transport::Pci, image.clone())),
+                PciDevice::Disk(image) => disks.push(disk((Transport::Pci, image.clone()))),
+                PciDevice::Nvme(image) => disks.push((Drive::Nvme, image.clone())),
                 PciDevice::Share(share) => shares.push((Transport::Pci, share.clone())),
                 PciDevice::Net(_) | PciDevice::Console | PciDevice::Rng => {}
             }
@@ -146,9 +157,13 @@ impl Devices {
     /// # Errors
     /// If a disk cannot be read.
     pub fn describe(&self) -> Result<Vec<String>, Error> {
-        let disk = |(transport, image): &(Transport, Image)| {
+        let disk = |(drive, image): &(Drive, Image)| {
             let described = describe_disk(image)?;
-            Ok(format!("{described}{}", on(*transport)))
+            let on = match drive {
+                Drive::Virtio(transport) => on(*transport),
+                Drive::Nvme => ",nvme",
+            };
+            Ok(format!("{described}{on}"))
         };
         let disks = self.disks.iter().map(disk);
         let disks = disks.collect::<Result<Vec<_>, Error>>()?.into_iter();
@@ -209,14 +224,23 @@ impl Devices {
         };
         let mut peripherals = Peripherals::new(console);
         let report: Report = Arc::new(|text: &str| note!("\r\ntrapless: {text}\r"));
-        for (index, (transport, image)) in self.disks.iter().enumerate() {
+        let mut controllers = 0..;
+        for (index, (drive, image)) in self.disks.iter().enumerate() {
             let disk = match outside.replays() && image.access == Access::Write {
                 true => self.written_again(index, &report),
                 false => disk::open(image, OVERLAY, &report),
             };
             let disk = disk.map_err(|e| Error::Invalid(e.to_string()))?;
-            let disk = Block::new(disk, &format!("trapless{index}"));
-            peripherals.plug(*transport, disk, complain())?;
+            match *drive {
+                Drive::Virtio(transport) => {
+                    let disk = Block::new(disk, &format!("trapless{index}"));
+                    peripherals.plug(transport, disk, complain())?;
+                }
+                Drive::Nvme => {
+                    let number = controllers.next().unwrap_or_default();
+                    peripherals.plug_nvme(disk, number, complain())?;
+                }
+            }
         }
         let cable = second.is_some();
         self.plug_network(&mut peripherals, &complain, cable, outside)?;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -135,4 +136,56 @@ fn a_network_card_shares_itself() {
     let output = command.output().expect("the command starts");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("interrupt by messages only"), "{error}");
+}
+
+/// Reads the whole disk, writes, clears and writes again, resets the controller, and reads again.
+const NVME: &str = "\
+    expect switches the host off\n\
+    send grep nvme /proc/interrupts; cd /dev; md5sum nvme0n1\n\
+    send yes Zebra | head -c 1048576 | dd of=nvme0n1 bs=1M conv=fsync seek=1\n\
+    send blkdiscard -o 2097152 -l 65536 nvme0n1; echo 1 > /sys/class/nvme/nvme0/reset_controller\n\
+    send sleep 0.1; echo 3 > /proc/sys/vm/drop_caches; md5sum nvme0n1\n\
+    send dd if=nvme0n1 of=null bs=256k iflag=direct & taskset 1 dd if=nvme0n1 of=null bs=64k\n\
+    send wait; exit\n";
+
+/// MD5 of a file as `md5sum` of this computer tells it.
+fn md5(path: &Path) -> String {
+    let output = Command::new("md5sum").arg(path).output();
+    let output = output.expect("md5sum is there").stdout;
+    let text = String::from_utf8(output).expect("text");
+    text.split(' ').next().expect("a sum").into()
+}
+
+/// Promise: the stock driver of NVM Express reads what is in the file, and what it writes is in the
+/// file afterwards, also after the controller was reset: with a message for each queue where there
+/// are IMSICs, else by a wire. Two runs are the same.
+#[test]
+fn stock_driver_uses_an_nvme_disk() {
+    let folder = folder("nvme", NVME);
+    let disk = folder.join("disk");
+    let bytes: Vec<u8> = (0_u32..1 << 20).flat_map(u32::to_le_bytes).collect();
+    for (machine, interrupts) in [("aia", "nvme0q2"), ("trapless", "nvme0q0, nvme0q1")] {
+        let run = |name: &str| {
+            fs::write(&disk, &bytes).expect("it can be written");
+            let before = md5(&disk);
+            let (text, ledger) = boot(&folder, machine, name, &["nvme,disk,rw"]);
+            for sum in [before, md5(&disk)] {
+                assert!(text.contains(&format!("{sum}  nvme0n1")), "{sum}: {text}");
+            }
+            assert!(text.contains(interrupts), "{text}");
+            ledger
+        };
+        let ledger = run("one");
+        let after = fs::read(&disk).expect("it is there");
+        assert_eq!(after[..1 << 20], bytes[..1 << 20]);
+        assert!(after[1 << 20..].starts_with(b"Zebra\nZebra\n"));
+        assert_eq!(after[2 << 20..][..65536], [0; 65536]);
+        assert_eq!(after[(2 << 20) + 65536..], bytes[(2 << 20) + 65536..]);
+        let count = |name: &str| ledger["total"]["pci"][name].as_u64().expect(name);
+        let by_messages = machine == "aia";
+        assert_eq!(count("messages") > 0, by_messages);
+        assert_eq!(count("intx") > 0, !by_messages);
+        assert_eq!(count("lost"), 0);
+        assert!(ledger == run("two"), "the ledgers differ");
+    }
 }

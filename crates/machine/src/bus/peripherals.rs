@@ -6,9 +6,11 @@ use std::io::Write;
 use std::sync::Arc;
 
 use trapless_devices::state::{Persist, StateError, StateReader, StateWriter};
+use trapless_devices::virtio::block::Disk;
 use trapless_devices::virtio::{EmptySlot, VirtioDevice};
 use trapless_devices::{Clock, DeviceEvents, Dma, GoldfishRtc, MmioDevice, Syscon, Uart};
-use trapless_pci::{Host, MAX_DEVICES, MAX_VIRTUAL_FUNCTIONS, PINS, Windows};
+use trapless_pci::nvme::Nvme;
+use trapless_pci::{Attachment, Function, Host, MAX_DEVICES, MAX_VIRTUAL_FUNCTIONS, PINS, Windows};
 
 use crate::bus::address_map::{Device, Slot};
 use crate::bus::dma::Direct;
@@ -114,6 +116,23 @@ impl Peripherals {
             Transport::Mmio => self.mmio.plug_cable(out, mac, events),
             Transport::Pci => self.pci.plug_cable(out, mac, events),
         }
+    }
+
+    /// Plugs a controller of NVM Express with this disk into PCI. `number` tells those of a machine
+    /// apart.
+    ///
+    /// # Errors
+    /// As [`plug`](Self::plug).
+    pub fn plug_nvme(
+        &mut self,
+        disk: Box<dyn Disk>,
+        number: u8,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        let make = move |at: Attachment, events| {
+            Box::new(Nvme::new(disk, number, at.memory, events)) as Box<dyn Function>
+        };
+        self.pci.plug_function(make, events)
     }
 
     /// Plugs a network card with virtual functions into PCI.

@@ -239,6 +239,16 @@ pub struct SharedCard {
 }
 
 impl Places<Pci> {
+    /// A function that is no virtio device.
+    pub fn plug_function(
+        &mut self,
+        make: impl FnOnce(Attachment, Box<dyn DeviceEvents>) -> Box<dyn Function> + 'static,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        let plug = |link, at: Socket| single(link, |link| make(link, at.events));
+        self.take(Box::new(plug), events)
+    }
+
     pub fn plug_shared_card(
         &mut self,
         card: SharedCard,

@@ -23,6 +23,9 @@ pub enum PciDevice {
     /// Another disk.
     #[serde(rename = "virtio-blk")]
     Disk(Image),
+    /// Another disk, on NVM Express.
+    #[serde(rename = "nvme")]
+    Nvme(Image),
     /// Another shared folder.
     #[serde(rename = "virtio-fs")]
     Share(Share),
@@ -74,11 +77,12 @@ impl FromStr for PciDevice {
                 Err(format!("{name} takes no options, and {options} is one"))
             }
             ("virtio-blk", Some(image)) => image.parse().map(Self::Disk),
-            ("virtio-blk", None) => Err(needs("a disk image")),
+            ("nvme", Some(image)) => image.parse().map(Self::Nvme),
+            ("virtio-blk" | "nvme", None) => Err(needs("a disk image")),
             ("virtio-fs", Some(share)) => share.parse().map(Self::Share),
             ("virtio-fs", None) => Err(needs("a folder")),
             _ => Err(format!(
-                "there is no PCI device {name}; use virtio-net, virtio-blk,FILE, \
+                "there is no PCI device {name}; use virtio-net, virtio-blk,FILE, nvme,FILE, \
                  virtio-fs,FOLDER, virtio-console or virtio-rng"
             )),
         }
@@ -110,6 +114,7 @@ mod tests {
             ("virtio-net,vfs=two", "two is none"),
             ("virtio-rng,fast", "no options"),
             ("virtio-blk", "virtio-blk,PATH"),
+            ("nvme", "nvme,PATH"),
             ("e1000", "no PCI device e1000"),
             ("", "no PCI device"),
         ] {
