@@ -9,7 +9,7 @@ use crate::class::{Class, Left, NotificationKind, Place, State};
 use crate::document::{
     DeviceCount, EventCounts, Events, Exit, Firmware, FirmwareCounts, GuestFileCounts,
     GuestInterrupts, HartInfo, HostInfo, InterruptClass, LedgerFile, LeftArrivals,
-    NotificationCounts, NotificationQueue, Notifications, PciCounts, Phase, Redirected,
+    NotificationCounts, NotificationQueue, Notifications, Pci, PciCounts, Phase, Redirected,
     ReturnCount, RunInfo, SCHEMA, Section, SectionCounts, Slots, Thread, ThreadCounts, TrapCount,
     VcpuInfo,
 };
@@ -80,7 +80,7 @@ impl Ledger {
                 ..totals.slots.into()
             },
             guest_files: (totals.files != GuestFileCounts::default()).then(|| totals.files.into()),
-            pci: (totals.pci != PciCounts::default()).then(|| totals.pci.into()),
+            pci: pci(totals),
             latency: latency(totals),
             traps: traps(totals),
             returns: returns(totals),
@@ -261,6 +261,23 @@ fn notifications(totals: &Totals) -> Notifications {
     Notifications {
         kinds: kinds.collect(),
         ..counts.into()
+    }
+}
+
+fn pci(totals: &Totals) -> Option<Pci> {
+    let functions = totals.pci_functions.iter();
+    let functions = functions.map(|(id, counts)| (function_name(*id), (*counts).into()));
+    (totals.pci != PciCounts::default()).then(|| Pci {
+        functions: functions.collect(),
+        ..totals.pci.into()
+    })
+}
+
+/// What Linux calls a function, without the domain.
+fn function_name(id: u32) -> String {
+    match u16::try_from(id) {
+        Ok(id) => format!("{:02x}:{:02x}.{}", id >> 8, id >> 3 & 0x1f, id & 7),
+        Err(_) => "iommu".into(),
     }
 }
 

@@ -44,6 +44,16 @@ fn interrupts_are_counted_by_way() {
     let pci = s.ledger.total_section().pci.unwrap();
     assert_eq!((pci.intx, pci.messages, pci.merged), (3, 2, 1));
     assert_eq!((pci.lost, pci.guest_messages), (1, 0));
+    let by_iommu = PciWay::Lost {
+        device: 0xff_ffff,
+        addr: 0x1000,
+    };
+    interrupt(&mut s, 10, 0, by_iommu);
+    let pci = s.ledger.total_section().pci.unwrap();
+    let function = &pci.functions["00:01.0"];
+    assert_eq!((function.messages, function.merged), (2, 1));
+    assert_eq!((function.lost, function.guest_messages), (1, 0));
+    assert_eq!((pci.functions["iommu"].lost, pci.functions.len()), (1, 2));
 }
 
 /// A message to a guest's file is an interrupt of class device, which its vCPU takes without an

@@ -137,6 +137,13 @@ impl Machine {
         peripherals: Peripherals,
     ) -> Result<Self, Error> {
         config.check()?;
+        if peripherals.need_messages() && intc.describe().msi_parent.is_none() {
+            return Err(Error::Invalid(format!(
+                "virtual functions of PCI devices (vfs=) interrupt by messages only, which machine \
+                 {} does not take; use one with IMSICs, as aia, or leave vfs out",
+                config.machine
+            )));
+        }
         let ram = Ram::new(map::RAM, config.ram)?;
         let loaded = boot::load(&ram, payload)?;
         let placement = loaded.placement;

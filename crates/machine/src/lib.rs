@@ -50,6 +50,7 @@ mod time;
 
 pub use boot::{Content, Payload};
 pub use bus::peripherals::{Peripherals, Transport};
+pub use bus::places::{CardEnd, SharedCard};
 pub use bus::{htif, map};
 pub use config::machines::Machines;
 pub use config::own::{Architecture, OwnMachine};
@@ -68,3 +69,4 @@ pub use time::input::Arrival;
 pub use time::moment::{Change, Moment};
 pub use time::{checkpoint, history};
 pub use trapless_intc::Row as InterruptRow;
+pub use trapless_pci::MAX_VIRTUAL_FUNCTIONS;

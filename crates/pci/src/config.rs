@@ -7,7 +7,7 @@ use trapless_devices::{StateError, StateReader, StateWriter};
 const LEN: usize = 4096;
 /// Where capabilities begin.
 const CAPABILITIES: usize = 0x40;
-/// Where they have to end.
+/// Where they have to end, and extended ones begin.
 const EXTENDED: usize = 0x100;
 /// Registers of BARs.
 const BARS: usize = 6;
@@ -74,6 +74,46 @@ pub struct Bar {
     pub size: u64,
 }
 
+/// What the registers of a BAR hold.
+pub(crate) struct BarRegisters {
+    /// Their offset from the first register of BARs.
+    pub at: usize,
+    /// Their bytes before an address is written.
+    pub value: Vec<u8>,
+    /// Bits that software can write.
+    pub writable: Vec<u8>,
+}
+
+impl Bar {
+    /// Its registers.
+    ///
+    /// # Panics
+    /// If it is none: a mistake in the function.
+    pub(crate) fn registers(&self) -> BarRegisters {
+        let wide = self.kind == BarKind::Memory64;
+        assert!(
+            self.size.is_power_of_two() && self.size >= 16,
+            "a BAR's size"
+        );
+        assert!(
+            usize::from(self.index) + usize::from(wide) < BARS,
+            "six registers of BARs"
+        );
+        let writable = (!(self.size - 1)).to_le_bytes();
+        let len = if wide { 8 } else { 4 };
+        let mut value = vec![0; len];
+        if wide {
+            // 64 bits wide, prefetchable.
+            value[0] = 0b1100;
+        }
+        BarRegisters {
+            at: 4 * usize::from(self.index),
+            value,
+            writable: writable[..len].to_vec(),
+        }
+    }
+}
+
 /// A capability, without its header of ID and next pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capability {
@@ -82,6 +122,14 @@ pub struct Capability {
     /// What follows the header.
     pub body: Vec<u8>,
     /// Which bits of that software can write; what is missing at the end, it cannot.
+    pub writable: Vec<u8>,
+}
+
+/// An extended capability (section 7.6.3) of version 1, without its header.
+pub(crate) struct Extended {
+    pub id: u16,
+    /// As in [`Capability`].
+    pub body: Vec<u8>,
     pub writable: Vec<u8>,
 }
 
@@ -104,20 +152,9 @@ impl Config {
     /// # Panics
     /// If a BAR is none: a mistake in the function.
     pub fn new(identity: &Identity, bars: &[Bar], interrupts: bool) -> Self {
-        let mut config = Self {
-            bytes: Box::new([0; LEN]),
-            writable: Box::new([0; LEN]),
-            initial: Box::new([0; LEN]),
-            bars: bars.to_vec(),
-            next: CAPABILITIES,
-            link: register::CAPABILITIES,
-        };
+        let mut config = Self::empty(identity, bars);
         config.put(0, &identity.vendor.to_le_bytes());
         config.put(2, &identity.device.to_le_bytes());
-        let class = identity.class << 8 | u32::from(identity.revision);
-        config.put(8, &class.to_le_bytes());
-        config.put(0x2c, &identity.subsystem_vendor.to_le_bytes());
-        config.put(0x2e, &identity.subsystem.to_le_bytes());
         let enables = command::MEMORY | command::MASTER | command::PARITY | command::SERR;
         let enables = enables | command::INTX_DISABLE;
         config.allow(register::COMMAND, &enables.to_le_bytes());
@@ -132,23 +169,50 @@ impl Config {
         config
     }
 
+    /// That of a virtual function (section 9.3.4): what it is stands in the SR-IOV capability of
+    /// its physical function, as do its BARs, and it has no wire.
+    pub fn of_virtual(identity: &Identity) -> Self {
+        let mut config = Self::empty(identity, &[]);
+        config.put(0, &[0xff; 4]);
+        config.allow(register::COMMAND, &command::MASTER.to_le_bytes());
+        config.initial = config.bytes.clone();
+        config
+    }
+
+    fn empty(identity: &Identity, bars: &[Bar]) -> Self {
+        let mut config = Self {
+            bytes: Box::new([0; LEN]),
+            writable: Box::new([0; LEN]),
+            initial: Box::new([0; LEN]),
+            bars: bars.to_vec(),
+            next: CAPABILITIES,
+            link: register::CAPABILITIES,
+        };
+        let class = identity.class << 8 | u32::from(identity.revision);
+        config.put(8, &class.to_le_bytes());
+        config.put(0x2c, &identity.subsystem_vendor.to_le_bytes());
+        config.put(0x2e, &identity.subsystem.to_le_bytes());
+        config
+    }
+
     fn add_bar(&mut self, bar: &Bar) {
-        let wide = bar.kind == BarKind::Memory64;
-        assert!(bar.size.is_power_of_two() && bar.size >= 16, "a BAR's size");
-        assert!(
-            usize::from(bar.index) + usize::from(wide) < BARS,
-            "six registers of BARs"
-        );
-        let at = register::BAR + 4 * usize::from(bar.index);
-        let writable = !(bar.size - 1);
-        match bar.kind {
-            BarKind::Memory32 => self.allow(at, &(writable as u32).to_le_bytes()),
-            BarKind::Memory64 => {
-                // 64 bits wide, prefetchable.
-                self.put(at, &[0b1100]);
-                self.allow(at, &writable.to_le_bytes());
-            }
-        }
+        let registers = bar.registers();
+        let at = register::BAR + registers.at;
+        self.put(at, &registers.value);
+        self.allow(at, &registers.writable);
+    }
+
+    /// Adds the only extended capability; returns where it is.
+    ///
+    /// # Panics
+    /// If there is no room: a mistake in the function.
+    pub fn extend(&mut self, capability: &Extended) -> usize {
+        let header = u32::from(capability.id) | 1 << 16;
+        self.put(EXTENDED, &header.to_le_bytes());
+        self.put(EXTENDED + 4, &capability.body);
+        self.allow(EXTENDED + 4, &capability.writable);
+        self.initial = self.bytes.clone();
+        EXTENDED
     }
 
     /// Adds a capability; returns where it is.
@@ -189,9 +253,14 @@ impl Config {
         u32::from(self.u16(at)) | u32::from(self.u16(at + 2)) << 16
     }
 
+    /// Sets the 16-bit register at `at`, whether software can write it or not.
+    pub fn set_u16(&mut self, at: usize, value: u16) {
+        self.put(at, &value.to_le_bytes());
+    }
+
     /// Clears bits of the 16-bit register at `at`.
     pub fn clear(&mut self, at: usize, bits: u16) {
-        self.put(at, &(self.u16(at) & !bits).to_le_bytes());
+        self.set_u16(at, self.u16(at) & !bits);
     }
 
     /// Shows whether INTx is asserted.
@@ -220,15 +289,17 @@ impl Config {
     pub fn regions(&self) -> impl Iterator<Item = (Bar, u64)> + '_ {
         let enabled = self.u16(register::COMMAND) & command::MEMORY != 0;
         let bars = self.bars.iter().filter(move |_| enabled);
-        bars.map(|bar| {
-            let at = register::BAR + 4 * usize::from(bar.index);
-            let low = u64::from(self.u32(at)) & !0xf;
-            let high = match bar.kind {
-                BarKind::Memory32 => 0,
-                BarKind::Memory64 => u64::from(self.u32(at + 4)) << 32,
-            };
-            (*bar, high | low)
-        })
+        bars.map(|bar| (*bar, self.bar_address(register::BAR, bar)))
+    }
+
+    /// The address in a BAR's registers, of which the first BAR's are at `first`.
+    pub fn bar_address(&self, first: usize, bar: &Bar) -> u64 {
+        let at = first + 4 * usize::from(bar.index);
+        let low = u64::from(self.u32(at)) & !0xf;
+        match bar.kind {
+            BarKind::Memory32 => low,
+            BarKind::Memory64 => u64::from(self.u32(at + 4)) << 32 | low,
+        }
     }
 
     /// Makes everything as after reset.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use trapless_devices::{DeviceId, StateError, StateReader, StateWriter};
 
 use crate::config::{Bar, Capability, Config, command, register};
-use crate::function::Function;
-use crate::msix::Msix;
+use crate::function::{Function, Layout};
 use crate::port::{Gate, Port};
 
 /// PCI Express capability (section 7.5.3).
@@ -33,10 +32,20 @@ mod access {
     pub const DATA: usize = 16;
 }
 
+/// What kind of function it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One with BARs, and a wire.
+    Physical,
+    /// One of SR-IOV (section 9.3.4): both are its physical function's.
+    Virtual,
+}
+
 /// A function with its configuration space.
 pub(crate) struct Endpoint {
     function: Box<dyn Function>,
-    config: Config,
+    kind: Kind,
+    pub(crate) config: Config,
     port: Port,
     /// BAR of the MSI-X table, if there is one.
     msix_bar: Option<u8>,
@@ -48,19 +57,23 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Puts `function`, which is `device`, behind a configuration space.
-    pub fn new(function: Box<dyn Function>, device: DeviceId, gate: Arc<Gate>) -> Self {
+    pub fn new(function: Box<dyn Function>, kind: Kind, device: DeviceId, gate: Arc<Gate>) -> Self {
         let layout = function.layout();
         let port = Port::new(device, gate, layout.vectors);
-        let mut bars = layout.bars;
         let msix_bar = port.msix.as_ref().map(|_| layout.msix_bar);
-        bars.extend(msix_bar.map(Msix::bar));
-        let mut config = Config::new(&layout.identity, &bars, port.msix.is_some());
+        let mut config = match kind {
+            Kind::Physical => {
+                Config::new(&layout.identity, &layout.all_bars(), port.msix.is_some())
+            }
+            Kind::Virtual => Config::of_virtual(&layout.identity),
+        };
         let msix = port.msix.as_ref();
         let msix = msix.map(|msix| config.add(&msix.capability(layout.msix_bar)));
         let own: Vec<usize> = layout.capabilities.iter().map(|c| config.add(c)).collect();
         let express = config.add(&express_capability());
         Self {
             function,
+            kind,
             config,
             port,
             msix_bar,
@@ -68,6 +81,11 @@ impl Endpoint {
             msix,
             access: layout.access.map(|index| own[index]),
         }
+    }
+
+    /// What its function shows.
+    pub fn layout(&self) -> Layout {
+        self.function.layout()
     }
 
     /// Reads the configuration space.
@@ -79,7 +97,8 @@ impl Endpoint {
             data[..len].copy_from_slice(&bytes[..len]);
             return;
         }
-        self.config.show_intx(self.port.wanted);
+        self.config
+            .show_intx(self.port.wanted && self.kind == Kind::Physical);
         self.config.read(offset, data);
     }
 
@@ -108,12 +127,16 @@ impl Endpoint {
     /// The configuration space may say something else than before.
     fn follow_config(&mut self) {
         let command = self.config.u16(register::COMMAND);
+        let before = self.port.is_master();
         self.port.gate.set(command & command::MASTER != 0);
         self.port.allowed = command & command::INTX_DISABLE == 0;
         if let Some(at) = self.msix {
             let control = self.config.u16(at + 2);
             self.port
                 .with_msix(|msix, send| msix.control(control, send));
+        }
+        if self.port.is_master() && !before {
+            self.function.resume(&mut self.port);
         }
     }
 
@@ -154,11 +177,11 @@ impl Endpoint {
 
     /// Whether INTA is asserted.
     pub fn intx(&self) -> bool {
-        self.port.intx()
+        self.kind == Kind::Physical && self.port.intx()
     }
 
     /// Function level reset (section 6.6.2).
-    fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.config.reset();
         self.function.reset();
         self.port.wanted = false;

@@ -3,6 +3,7 @@
 use trapless_devices::{StateError, StateReader, StateWriter};
 
 use crate::config::{Bar, Capability, Identity};
+use crate::msix::Msix;
 use crate::port::Port;
 
 /// What a function shows in its configuration space.
@@ -23,6 +24,14 @@ pub struct Layout {
     pub access: Option<usize>,
 }
 
+impl Layout {
+    /// All its regions.
+    pub(crate) fn all_bars(&self) -> Vec<Bar> {
+        let msix = (self.vectors != 0).then(|| Msix::bar(self.msix_bar));
+        self.bars.iter().copied().chain(msix).collect()
+    }
+}
+
 /// A function behind its configuration space. Offsets are relative to its BARs; any offset and
 /// length is allowed, as for [`MmioDevice`](trapless_devices::MmioDevice).
 pub trait Function: Send {
@@ -38,6 +47,11 @@ pub trait Function: Send {
     /// Takes in what a back-end or the clock has ready.
     fn poll(&mut self, port: &mut Port) {
         let _ = port;
+    }
+
+    /// It is bus master again, and goes on with what it left.
+    fn resume(&mut self, port: &mut Port) {
+        self.poll(port);
     }
 
     /// When `poll` has to be called next, in nanoseconds of the device's clock.

@@ -8,7 +8,7 @@ use trapless_devices::{
 };
 
 use crate::config::Identity;
-use crate::endpoint::Endpoint;
+use crate::device::{Device, routing_id};
 use crate::function::{Function, Layout};
 use crate::map::Windows;
 use crate::port::{Gate, Port};
@@ -38,12 +38,19 @@ pub struct Attachment {
     pub memory: DeviceMemory,
 }
 
+/// How a function is connected to the host.
+pub(crate) struct Socket {
+    pub device: DeviceId,
+    pub gate: Arc<Gate>,
+}
+
 /// A region of a function where the guest has put it.
 #[derive(Clone, Copy)]
 struct Region {
     base: u64,
     size: u64,
-    /// Index of the function.
+    /// Numbers of the device and of its function.
+    device: usize,
     function: usize,
     bar: u8,
 }
@@ -55,8 +62,8 @@ pub struct Host {
     ram: Arc<GuestRam>,
     dma: Arc<dyn Dma>,
     pins: [Box<dyn IrqLine>; PINS],
-    /// Function 0 of each device of bus 0, by device number.
-    functions: Vec<Endpoint>,
+    /// Devices of bus 0, by number.
+    devices: Vec<Device>,
     regions: Vec<Region>,
 }
 
@@ -69,7 +76,7 @@ impl Host {
             ram: parts.ram,
             dma: parts.dma,
             pins: parts.pins,
-            functions: Vec::new(),
+            devices: Vec::new(),
             regions: Vec::new(),
         };
         host.plug(|_| Box::new(Bridge));
@@ -87,24 +94,45 @@ impl Host {
     /// # Panics
     /// If there are [`MAX_DEVICES`] already.
     pub fn plug(&mut self, make: impl FnOnce(Attachment) -> Box<dyn Function>) {
-        let number = self.functions.len();
-        assert!(number <= MAX_DEVICES, "a bus has 32 devices");
-        let device = DeviceId(routing_id(number));
-        let gate = Arc::new(Gate::new(self.dma.clone()));
-        let function = make(Attachment {
-            device,
-            memory: DeviceMemory::behind(self.ram.clone(), device, gate.clone()),
-        });
-        self.functions.push(Endpoint::new(function, device, gate));
+        self.plug_shared(0, |mut at| vec![make(at.remove(0))]);
     }
 
-    /// The function that an address in the ECAM belongs to, and the offset in its space.
-    fn in_ecam(&self, address: u64) -> Option<(usize, usize)> {
+    /// The same for a device that shares itself into at most `virtual_functions` by SR-IOV. `make`
+    /// is told what each function finds, and returns as many, the physical one first.
+    ///
+    /// # Panics
+    /// If there are [`MAX_DEVICES`] already, or more than
+    /// [`MAX_VIRTUAL_FUNCTIONS`](crate::MAX_VIRTUAL_FUNCTIONS) functions.
+    pub fn plug_shared(
+        &mut self,
+        virtual_functions: usize,
+        make: impl FnOnce(Vec<Attachment>) -> Vec<Box<dyn Function>>,
+    ) {
+        let number = self.devices.len();
+        assert!(number <= MAX_DEVICES, "a bus has 32 devices");
+        let sockets = (0..=virtual_functions).map(|function| Socket {
+            device: routing_id(number, function),
+            gate: Arc::new(Gate::new(self.dma.clone())),
+        });
+        let sockets: Vec<Socket> = sockets.collect();
+        let attachments = sockets.iter().map(|socket| Attachment {
+            device: socket.device,
+            memory: DeviceMemory::behind(self.ram.clone(), socket.device, socket.gate.clone()),
+        });
+        let functions = make(attachments.collect());
+        assert_eq!(functions.len(), sockets.len(), "one for each attachment");
+        let functions = functions.into_iter().zip(sockets);
+        self.devices.push(Device::new(functions));
+    }
+
+    /// The function that an address in the ECAM belongs to, by the numbers of device and function,
+    /// and the offset in its space.
+    fn in_ecam(&self, address: u64) -> Option<(usize, usize, usize)> {
         let at = address.checked_sub(self.windows.ecam.start)?;
         let (id, offset) = (at >> 12, at as usize & 0xfff);
         let number = usize::try_from(id >> 3).ok()?;
-        let there = id & 7 == 0 && number < self.functions.len();
-        there.then_some((number, offset))
+        let there = number < self.devices.len();
+        there.then_some((number, id as usize & 7, offset))
     }
 
     /// The region that holds `len` bytes at `address`, and the offset in it. Where several do, the
@@ -119,11 +147,12 @@ impl Host {
 
     /// Looks where regions are. A region at 0 has not been placed.
     fn place_regions(&mut self) {
-        let functions = self.functions.iter().enumerate();
-        let regions = functions.flat_map(|(function, endpoint)| {
-            endpoint.regions().map(move |(bar, base)| Region {
+        let devices = self.devices.iter().enumerate();
+        let regions = devices.flat_map(|(number, device)| {
+            device.regions().map(move |(function, bar, base)| Region {
                 base,
                 size: bar.size,
+                device: number,
                 function,
                 bar: bar.index,
             })
@@ -135,8 +164,8 @@ impl Host {
     /// root complexes: pin p of device d is wire (d + p) mod 4.
     fn drive(&self) {
         let mut levels = [false; PINS];
-        for (number, endpoint) in self.functions.iter().enumerate() {
-            levels[wire(number, 0)] |= endpoint.intx();
+        for (number, device) in self.devices.iter().enumerate() {
+            levels[wire(number, 0)] |= device.intx();
         }
         for (pin, level) in self.pins.iter().zip(levels) {
             pin.set(level);
@@ -149,11 +178,6 @@ pub(crate) fn wire(device: usize, pin: usize) -> usize {
     (device + pin) % PINS
 }
 
-/// Routing ID of function 0 of a device on bus 0.
-fn routing_id(device: usize) -> u32 {
-    (device as u32) << 3
-}
-
 impl MmioDevice for Host {
     fn writes_memory(&self) -> bool {
         true
@@ -163,39 +187,39 @@ impl MmioDevice for Host {
         // What nobody answers reads as all ones.
         data.fill(0xff);
         if self.windows.ecam.contains(&address) {
-            if let Some((number, offset)) = self.in_ecam(address) {
-                self.functions[number].read_config(offset, data);
+            if let Some((number, function, offset)) = self.in_ecam(address) {
+                self.devices[number].read_config(function, offset, data);
             }
         } else if let Some((region, offset)) = self.in_region(address, data.len()) {
-            self.functions[region.function].read(region.bar, offset, data);
+            self.devices[region.device].read(region.function, region.bar, offset, data);
         }
         self.drive();
     }
 
     fn write(&mut self, address: u64, data: &[u8]) {
         if self.windows.ecam.contains(&address) {
-            if let Some((number, offset)) = self.in_ecam(address) {
-                self.functions[number].write_config(offset, data);
+            if let Some((number, function, offset)) = self.in_ecam(address) {
+                self.devices[number].write_config(function, offset, data);
                 self.place_regions();
             }
         } else if let Some((region, offset)) = self.in_region(address, data.len()) {
-            self.functions[region.function].write(region.bar, offset, data);
+            self.devices[region.device].write(region.function, region.bar, offset, data);
         }
         self.drive();
     }
 
     fn poll(&mut self) {
-        self.functions.iter_mut().for_each(Endpoint::poll);
+        self.devices.iter_mut().for_each(Device::poll);
         self.drive();
     }
 
     fn next_deadline(&self) -> Option<u64> {
-        let deadlines = self.functions.iter().map(Endpoint::next_deadline);
+        let deadlines = self.devices.iter().map(Device::next_deadline);
         deadlines.flatten().min()
     }
 
     fn needs_poll(&self) -> bool {
-        self.functions.iter().any(Endpoint::needs_poll)
+        self.devices.iter().any(Device::needs_poll)
     }
 }
 
@@ -205,23 +229,22 @@ impl Persist for Host {
     }
 
     fn obstacles(&self) -> Vec<&'static str> {
-        let obstacles = self.functions.iter().map(Endpoint::obstacle);
-        obstacles.flatten().collect()
+        self.devices.iter().flat_map(Device::obstacles).collect()
     }
 
     fn save(&self, to: &mut StateWriter) {
-        to.number(self.functions.len() as u64);
-        for function in &self.functions {
-            function.save(to);
+        to.number(self.devices.len() as u64);
+        for device in &self.devices {
+            device.save(to);
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        if from.number::<usize>()? != self.functions.len() {
+        if from.number::<usize>()? != self.devices.len() {
             return Err(StateError("has other functions"));
         }
-        for function in &mut self.functions {
-            function.restore(from)?;
+        for device in &mut self.devices {
+            device.restore(from)?;
         }
         self.place_regions();
         self.drive();

@@ -6,9 +6,11 @@
 //!     | loads, stores                                        ^
 //!   Host         ECAM, windows, INTx wires                   |  Dma: a device's own accesses
 //!     |                                                      |  and its messages (an IOMMU is one)
+//!   Device       function 0 and, with SR-IOV, virtual ones   |
+//!     |                                                      |
 //!   Endpoint     configuration space, BARs, FLR, MSI-X ------+
 //!     |                                                      |
-//!   Function     VirtioPci<D>, ...  -------------------------+
+//!   Function     VirtioPci<D>, Nvme  -------------------------+
 //! ```
 //!
 //! | file | subject |
@@ -16,25 +18,31 @@
 //! | `map` | windows of the host and their places |
 //! | `fdt` | device tree node |
 //! | `host` | who answers which address; interrupt wires |
+//! | `device` | the functions of a device |
+//! | `sriov` | how virtual functions appear, and where they answer |
 //! | `endpoint` | what all functions have in common |
 //! | `config` | configuration space |
 //! | `msix` | MSI-X table and pending bits |
 //! | `port` | what a function reaches: interrupts, and memory if it is bus master |
 //! | `function` | what a function has of its own |
 //! | `virtio` | the PCI transport of virtio devices |
+//! | `nvme` | a disk as NVM Express has it |
 //!
 //! Specifications: PCI Express Base 5.0, PCI Firmware 3.2 (ECAM), virtio 1.2 section 4.1. Like all
 //! devices, functions act only inside a call, and whatever comes from a guest is untrusted: it may
 //! stop the function that it was sent to, and nothing else.
 
 mod config;
+mod device;
 mod endpoint;
 pub mod fdt;
 mod function;
 mod host;
 mod map;
 mod msix;
+pub mod nvme;
 mod port;
+mod sriov;
 pub mod virtio;
 
 pub use config::{Bar, BarKind, Capability, Identity};
@@ -42,3 +50,4 @@ pub use function::{Function, Layout};
 pub use host::{Attachment, Host, MAX_DEVICES, PINS, Parts};
 pub use map::Windows;
 pub use port::Port;
+pub use sriov::MAX_VIRTUAL_FUNCTIONS;

@@ -55,8 +55,8 @@ impl Entry {
     }
 }
 
-/// Sends a message: address and data.
-pub(crate) type Send<'a> = &'a mut dyn FnMut(u64, u32);
+/// Sends a message, address and data, unless that is not allowed now: then it stays pending.
+pub(crate) type Send<'a> = &'a mut dyn FnMut(u64, u32) -> bool;
 
 /// The table of a function, its pending bits, and what message control says.
 pub(crate) struct Msix {
@@ -135,8 +135,7 @@ impl Msix {
         }
         for entry in &mut self.entries {
             if entry.pending && !entry.masked {
-                entry.pending = false;
-                send(entry.address, entry.data);
+                entry.pending = !send(entry.address, entry.data);
             }
         }
     }
@@ -214,7 +213,10 @@ mod tests {
     fn masked_messages_are_sent_once_later() {
         let mut msix = Msix::new(3);
         let mut sent = Vec::new();
-        let mut log = |address, data| sent.push((address, data));
+        let mut log = |address, data| {
+            sent.push((address, data));
+            true
+        };
         msix.write(16, &0x2800_0003_u64.to_le_bytes(), &mut log);
         msix.write(24, &[7, 0, 0, 0], &mut log);
         msix.signal(1, &mut log);
@@ -227,7 +229,10 @@ mod tests {
         assert_eq!(bits, [2, 0, 0, 0, 0, 0, 0, 0]);
         msix.write(28, &[0; 4], &mut log);
         assert!(sent.is_empty(), "the function is masked");
-        let mut log = |address, data| sent.push((address, data));
+        let mut log = |address, data| {
+            sent.push((address, data));
+            true
+        };
         msix.control(ENABLE, &mut log);
         msix.control(ENABLE, &mut log);
         msix.signal(1, &mut log);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::{DeviceId, Dma};
 
-use crate::msix::Msix;
+use crate::msix::{Msix, Send};
 
 /// Lets the accesses of a function pass while it is bus master.
 pub(crate) struct Gate {
@@ -25,6 +25,10 @@ impl Gate {
     pub fn set(&self, open: bool) {
         self.open.store(open, Relaxed);
     }
+
+    pub fn is_open(&self) -> bool {
+        self.open.load(Relaxed)
+    }
 }
 
 impl Dma for Gate {
@@ -35,14 +39,14 @@ impl Dma for Gate {
         len: u64,
         access: DmaAccess,
     ) -> Result<Extent, DmaFault> {
-        match self.open.load(Relaxed) {
+        match self.is_open() {
             true => self.upstream.locate(device, address, len, access),
             false => Err(DmaFault),
         }
     }
 
     fn message(&self, device: DeviceId, address: u64, data: u32) {
-        if self.open.load(Relaxed) {
+        if self.is_open() {
             self.upstream.message(device, address, data);
         }
     }
@@ -81,6 +85,13 @@ impl Port {
         self.msix.as_ref().is_some_and(Msix::enabled)
     }
 
+    /// Whether the function may access memory and send messages (bus master). While it may not, it
+    /// leaves its work until [`resume`](crate::Function::resume) is called.
+    #[must_use]
+    pub fn is_master(&self) -> bool {
+        self.gate.is_open()
+    }
+
     /// Interrupts by a vector; one that there is not is nothing.
     pub fn signal(&mut self, vector: u16) {
         self.with_msix(|msix, send| msix.signal(vector, send));
@@ -97,11 +108,12 @@ impl Port {
     }
 
     /// Does something with MSI-X, if the function has it.
-    pub(crate) fn with_msix(&mut self, act: impl FnOnce(&mut Msix, &mut dyn FnMut(u64, u32))) {
+    pub(crate) fn with_msix(&mut self, act: impl FnOnce(&mut Msix, Send<'_>)) {
         let (device, gate) = (self.device, &self.gate);
         if let Some(msix) = &mut self.msix {
             act(msix, &mut |address, data| {
                 gate.message(device, address, data);
+                gate.is_open()
             });
         }
     }

@@ -15,7 +15,7 @@ use trapless_devices::virtio::block::{Block, Disk};
 use trapless_devices::virtio::fs::Fs;
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
-use trapless_machine::{Error, Peripherals, Transport};
+use trapless_machine::{CardEnd, Error, Peripherals, SharedCard, Transport};
 
 use crate::outside::Outside;
 use crate::outside::disk::{KeptDisk, describe_disk};
@@ -27,6 +27,14 @@ const OVERLAY: u64 = 4 << 30;
 
 /// Ethernet address of the machine.
 const MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
+
+/// Ethernet address of a function of its network card; function 0 has that of the machine.
+fn address(function: usize) -> [u8; 6] {
+    match function {
+        0 => MAC,
+        virtual_function => [0x52, 0x54, 0, 0, 1, virtual_function as u8],
+    }
+}
 
 /// Maximum number of reported driver errors, however often the guest reboots.
 const COMPLAINTS: u32 = 20;
@@ -51,14 +59,25 @@ impl DeviceEvents for Complain {
     }
 }
 
+/// How a disk is reached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Drive {
+    /// As a virtio device.
+    Virtio(Transport),
+    /// By a controller of NVM Express.
+    Nvme,
+}
+
 /// The machine's devices.
 #[derive(Clone)]
 pub struct Devices {
-    disks: Vec<(Transport, Image)>,
+    disks: Vec<(Drive, Image)>,
     shares: Vec<(Transport, Share)>,
     network: Network,
     /// Where the network card is.
     net: Transport,
+    /// How many virtual functions it has.
+    vfs: usize,
     /// Where the virtio console is, if there is one.
     console: Option<Transport>,
     /// Where the source of entropy is.
@@ -87,26 +106,33 @@ fn on(transport: Transport) -> &'static str {
 impl Devices {
     /// The devices of `spec`.
     pub fn new(spec: &BootSpec) -> Self {
-        let mut disks: Vec<_> = in_slots(&spec.disks).collect();
+        let disk = |(transport, image)| (Drive::Virtio(transport), image);
+        let mut disks: Vec<_> = in_slots(&spec.disks).map(disk).collect();
         let mut shares: Vec<_> = in_slots(&spec.share).collect();
         for device in &spec.pci {
             match device {
-                PciDevice::Disk(image) => disks.push((Transport::Pci, image.clone())),
+                PciDevice::Disk(image) => disks.push(disk((Transport::Pci, image.clone()))),
+                PciDevice::Nvme(image) => disks.push((Drive::Nvme, image.clone())),
                 PciDevice::Share(share) => shares.push((Transport::Pci, share.clone())),
-                PciDevice::Net | PciDevice::Console | PciDevice::Rng => {}
+                PciDevice::Net(_) | PciDevice::Console | PciDevice::Rng => {}
             }
         }
         let place = |device| match spec.pci.contains(&device) {
             true => Transport::Pci,
             false => Transport::Mmio,
         };
+        let card = spec.pci.iter().find_map(|device| match device {
+            PciDevice::Net(card) => Some(card),
+            _ => None,
+        });
         let console = place(PciDevice::Console);
         let virtio = spec.console == ConsoleDevice::Virtio || console == Transport::Pci;
         Self {
             disks,
             shares,
             network: spec.net.clone(),
-            net: place(PciDevice::Net),
+            net: card.map_or(Transport::Mmio, |_| Transport::Pci),
+            vfs: card.map_or(0, |card| card.vfs),
             console: virtio.then_some(console),
             rng: place(PciDevice::Rng),
             seed: spec.options.seed.unwrap_or(0),
@@ -131,9 +157,13 @@ impl Devices {
     /// # Errors
     /// If a disk cannot be read.
     pub fn describe(&self) -> Result<Vec<String>, Error> {
-        let disk = |(transport, image): &(Transport, Image)| {
+        let disk = |(drive, image): &(Drive, Image)| {
             let described = describe_disk(image)?;
-            Ok(format!("{described}{}", on(*transport)))
+            let on = match drive {
+                Drive::Virtio(transport) => on(*transport),
+                Drive::Nvme => ",nvme",
+            };
+            Ok(format!("{described}{on}"))
         };
         let disks = self.disks.iter().map(disk);
         let disks = disks.collect::<Result<Vec<_>, Error>>()?.into_iter();
@@ -141,11 +171,15 @@ impl Devices {
             let rights = if share.read_only { ",ro" } else { "" };
             format!("{SHARE}{}{rights}{}", share.tag, on(*transport))
         });
+        let vfs = match self.vfs {
+            0 => String::new(),
+            vfs => format!(",vfs={vfs}"),
+        };
         let net = match (&self.network, self.net) {
             (Network::None, _) => Some("net=none".to_string()),
-            (Network::User(_), net) => Some(format!("net=user{}", on(net))),
+            (Network::User(_), net) => Some(format!("net=user{}{vfs}", on(net))),
             (Network::Peer, Transport::Mmio) => None,
-            (Network::Peer, net) => Some(format!("net=peer{}", on(net))),
+            (Network::Peer, net) => Some(format!("net=peer{}{vfs}", on(net))),
         };
         let console = self.console;
         let console = console.map(|transport| format!("console=virtio{}", on(transport)));
@@ -190,36 +224,26 @@ impl Devices {
         };
         let mut peripherals = Peripherals::new(console);
         let report: Report = Arc::new(|text: &str| note!("\r\ntrapless: {text}\r"));
-        for (index, (transport, image)) in self.disks.iter().enumerate() {
+        let mut controllers = 0..;
+        for (index, (drive, image)) in self.disks.iter().enumerate() {
             let disk = match outside.replays() && image.access == Access::Write {
                 true => self.written_again(index, &report),
                 false => disk::open(image, OVERLAY, &report),
             };
             let disk = disk.map_err(|e| Error::Invalid(e.to_string()))?;
-            let disk = Block::new(disk, &format!("trapless{index}"));
-            peripherals.plug(*transport, disk, complain())?;
+            match *drive {
+                Drive::Virtio(transport) => {
+                    let disk = Block::new(disk, &format!("trapless{index}"));
+                    peripherals.plug(transport, disk, complain())?;
+                }
+                Drive::Nvme => {
+                    let number = controllers.next().unwrap_or_default();
+                    peripherals.plug_nvme(disk, number, complain())?;
+                }
+            }
         }
-        match &self.network {
-            Network::Peer => {
-                let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], net::GATEWAY);
-                peripherals.plug(self.net, Net::new(Box::new(peer), MAC), complain())?;
-            }
-            Network::User(forwards) => {
-                let out = match second {
-                    Some(_) => outside.connect(forwards).map_err(Error::Invalid)?,
-                    None => None,
-                };
-                peripherals.plug_cable(self.net, out, MAC, complain())?;
-            }
-            Network::None if self.net == Transport::Pci => {
-                return Err(Error::Invalid(
-                    "--pci virtio-net is the network card, and --net none leaves it out; give one \
-                     of them"
-                        .into(),
-                ));
-            }
-            Network::None => {}
-        }
+        let cable = second.is_some();
+        self.plug_network(&mut peripherals, &complain, cable, outside)?;
         if let Some(transport) = self.console {
             let out = second.unwrap_or_else(|| Box::new(std::io::sink()));
             peripherals.plug_console(transport, out, complain())?;
@@ -241,5 +265,46 @@ impl Devices {
         let rng = Rng::new(Box::new(SeededEntropy::new(self.seed)));
         peripherals.plug(self.rng, rng, complain())?;
         Ok(peripherals)
+    }
+
+    /// Adds the network card. What the guest sends to a network outside is dropped unless there is
+    /// a `cable`.
+    fn plug_network(
+        &self,
+        peripherals: &mut Peripherals,
+        complain: &dyn Fn() -> Box<Complain>,
+        cable: bool,
+        outside: &mut Outside,
+    ) -> Result<(), Error> {
+        let end = match &self.network {
+            Network::Peer => {
+                let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], net::GATEWAY);
+                CardEnd::Backend(Box::new(peer))
+            }
+            Network::User(forwards) if cable => {
+                CardEnd::Cable(outside.connect(forwards).map_err(Error::Invalid)?)
+            }
+            Network::User(_) => CardEnd::Cable(None),
+            Network::None if self.net == Transport::Pci => {
+                return Err(Error::Invalid(
+                    "--pci virtio-net is the network card, and --net none leaves it out; give one \
+                     of them"
+                        .into(),
+                ));
+            }
+            Network::None => return Ok(()),
+        };
+        match end {
+            end if self.vfs != 0 => {
+                let card = SharedCard {
+                    end,
+                    addresses: (0..=self.vfs).map(address).collect(),
+                    virtual_events: (0..self.vfs).map(|_| complain() as _).collect(),
+                };
+                peripherals.plug_shared_card(card, complain())
+            }
+            CardEnd::Backend(end) => peripherals.plug(self.net, Net::new(end, MAC), complain()),
+            CardEnd::Cable(out) => peripherals.plug_cable(self.net, out, MAC, complain()),
+        }
     }
 }

@@ -50,6 +50,8 @@ Examples:
   trapless boot --share results                                  a folder of this computer
   trapless boot --net user,hostfwd=tcp::2222-:22                 the network, and a port
   trapless boot --pci virtio-net --pci virtio-blk,data.img       PCI Express with two devices
+  trapless boot --nvme data.img,rw                               a disk on NVM Express
+  trapless boot --machine aia --pci virtio-net,vfs=4             a network card that shares itself (SR-IOV)
   trapless boot --copy prog:/bin/prog --copy data                a program and a folder
   trapless boot --kernel Image --initrd initrd.img --append 'console=ttyS0'
   trapless boot --firmware u-boot.bin                                         nothing but that")]
@@ -74,9 +76,14 @@ pub struct BootArgs {
     /// [default: share]. Repeat for more.
     #[arg(long, value_name = "FOLDER[,ro][,tag=NAME]")]
     pub share: Vec<Share>,
+    /// Disk image on a controller of NVM Express, /dev/nvme0n1 in Linux, with the options of --disk;
+    /// the same as `--pci nvme,FILE`. Repeat for more.
+    #[arg(long, value_name = "FILE[,rw|,ro][,format=raw|qcow2]")]
+    pub nvme: Vec<Image>,
     /// PCI device: `virtio-net`, `virtio-rng` or `virtio-console` is the machine's own, on PCI
     /// instead of in a virtio-mmio slot; `virtio-blk,FILE` and `virtio-fs,FOLDER` are further ones,
-    /// with options as for --disk and --share. Repeat for more.
+    /// with options as for --disk and --share. `virtio-net,vfs=N` has N virtual functions (SR-IOV),
+    /// up to 7, which a driver switches on. Repeat for more.
     #[arg(long, value_name = "DEVICE[,FILE|,FOLDER][,OPTION...]")]
     pub pci: Vec<PciDevice>,
     /// What the network card is connected to: `user` (the network of this computer, without
@@ -192,7 +199,10 @@ impl BootArgs {
             initrd: self.initrd.clone(),
             disks: self.disk.clone(),
             share: self.share.clone(),
-            pci: self.pci.clone(),
+            pci: {
+                let nvme = self.nvme.iter().cloned().map(PciDevice::Nvme);
+                self.pci.iter().cloned().chain(nvme).collect()
+            },
             net: self.net.clone(),
             rtc: self.rtc,
             record: self.record.clone(),

@@ -86,6 +86,8 @@ pub struct Common<D> {
     status: u32,
     generation: u32,
     driver_features: u64,
+    /// Features of the transport.
+    offered: u64,
     /// What the driver has selected.
     pub select: Select,
     backlog: bool,
@@ -123,9 +125,15 @@ impl<D: VirtioDevice> Common<D> {
             status: 0,
             generation: 0,
             driver_features: 0,
+            offered: 0,
             select: Select::default(),
             backlog: false,
         }
+    }
+
+    /// Offers `features`, which are those of its transport, as well.
+    pub fn offer(&mut self, features: u64) {
+        self.offered |= features;
     }
 
     /// The device.
@@ -162,7 +170,7 @@ impl<D: VirtioDevice> Common<D> {
     pub fn features(&self) -> u64 {
         // Behind an IOMMU, addresses are those that the platform gives.
         let translated = u64::from(self.memory.is_translated()) << VIRTIO_F_ACCESS_PLATFORM;
-        self.device.features() | GENERAL_FEATURES | translated
+        self.device.features() | GENERAL_FEATURES | self.offered | translated
     }
 
     /// The selected word of the features offered.
@@ -234,6 +242,16 @@ impl<D: VirtioDevice> Common<D> {
             }
         }
         signal.and(self.run(|device, io| device.poll(io)))
+    }
+
+    /// It cannot work now, until [`resume`](Self::resume).
+    pub fn pause(&mut self) {
+        self.backlog = false;
+    }
+
+    /// All queues are looked at in the next call of [`poll`](Self::poll).
+    pub fn resume(&mut self) {
+        self.backlog = true;
     }
 
     /// Whether it was stopped.

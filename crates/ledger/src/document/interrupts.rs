@@ -184,7 +184,6 @@ fn none(count: &u64) -> bool {
 
 counters! {
     /// Interrupts of PCI devices.
-    #[derive(Copy)]
     #[serde(default)]
     pub struct Pci, counted as PciCounts {
         /// Messages that reached interrupt files.
@@ -206,6 +205,26 @@ counters! {
         lost: u64 as Messages = "messages to no interrupt file",
         /// Times that a wire of PCI devices went high.
         intx: u64 as Interrupts = "INTx wires driven high",
+        /// Messages by the function that sent them, named by bus, device and function as in
+        /// `00:01.0`; `iommu` is the IOMMU.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        functions: BTreeMap<String, PciFunction>,
+    }
+}
+
+counters! {
+    /// Messages of a PCI function.
+    #[derive(Copy)]
+    #[serde(default)]
+    pub struct PciFunction, counted as PciFunctionCounts {
+        /// Messages that reached interrupt files.
+        messages: u64 as Messages,
+        /// Those whose identity was pending already.
+        merged: u64 as Messages,
+        /// Those that reached guest interrupt files.
+        guest_messages: u64 as Messages,
+        /// Messages that reached no interrupt file.
+        lost: u64 as Messages,
     }
 }
 

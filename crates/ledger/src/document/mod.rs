@@ -21,11 +21,11 @@ mod table;
 pub use flat::Figure;
 pub(crate) use interrupts::{
     EventCounts, GuestFileCounts, GuestInterruptCounts, InterruptCounts, NotificationCounts,
-    PciCounts, QueueCounts, SlotCounts,
+    PciCounts, PciFunctionCounts, QueueCounts, SlotCounts,
 };
 pub use interrupts::{
     Events, GuestFiles, GuestInterrupts, InterruptClass, LeftArrivals, NotificationQueue,
-    Notifications, Pci, Slots,
+    Notifications, Pci, PciFunction, Slots,
 };
 pub use run::{Clock, Cost, Measurement, RunInfo, Work};
 pub use schema::schema_json;

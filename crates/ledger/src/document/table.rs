@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     DirectFirmware, Events, Exit, Firmware, GuestFiles, GuestInterrupts, HartInfo, InterruptClass,
-    NotificationQueue, Notifications, Pci, Redirected, Section, Slots, Thread,
+    NotificationQueue, Notifications, Pci, PciFunction, Redirected, Section, Slots, Thread,
 };
 use crate::counters::Counter;
 
@@ -32,6 +32,7 @@ pub fn counters_markdown() -> String {
     part("`slots`", rows(Slots::COUNTERS));
     part("`guest_files`", rows(GuestFiles::COUNTERS));
     part("`pci`", rows(Pci::COUNTERS));
+    part("`pci.functions.FUNCTION`", rows(PciFunction::COUNTERS));
     part("`harts`", rows(HartInfo::COUNTERS));
     part("`threads`", rows(Thread::COUNTERS));
     page

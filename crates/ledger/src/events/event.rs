@@ -208,7 +208,7 @@ pub struct PciInterrupt {
 pub enum PciWay {
     /// By a message to an interrupt file.
     Message {
-        /// Routing ID of the function.
+        /// Routing ID of the function; above 0xffff: the IOMMU.
         device: u32,
         /// Guest interrupt file; 0 for one of the host.
         file: u8,
@@ -241,7 +241,7 @@ pub enum PciWay {
     },
     /// By a message that nothing takes.
     Lost {
-        /// Routing ID of the function.
+        /// Routing ID of the function; above 0xffff: the IOMMU.
         device: u32,
         /// Physical address of the message.
         #[serde(with = "hex")]

@@ -11,10 +11,14 @@ use crate::state::hart::place_of;
 impl Ledger {
     /// A device interrupts. No hart causes it, so nothing is charged to one.
     pub(crate) fn pci_interrupt(&mut self, p: &PciInterrupt) {
-        let pci = &mut self.phases[self.current].totals.pci;
+        let totals = &mut self.phases[self.current].totals;
+        let (pci, functions) = (&mut totals.pci, &mut totals.pci_functions);
         match p.way {
             PciWay::Intx { .. } => pci.intx += 1,
-            PciWay::Lost { .. } => pci.lost += 1,
+            PciWay::Lost { device, .. } => {
+                pci.lost += 1;
+                functions.entry(device).or_default().lost += 1;
+            }
             // What a message posts, the steps of the controller say.
             PciWay::Window { merged, .. } => {
                 pci.window_messages += 1;
@@ -22,15 +26,23 @@ impl Ledger {
             }
             PciWay::Dropped { .. } => pci.window_dropped += 1,
             PciWay::Message {
+                device,
                 file,
                 identity,
                 merged,
-                ..
             } => {
-                pci.messages += 1;
-                pci.merged += u64::from(merged);
+                let function = functions.entry(device).or_default();
+                for (counter, more) in [
+                    (&mut pci.messages, true),
+                    (&mut function.messages, true),
+                    (&mut pci.merged, merged),
+                    (&mut function.merged, merged),
+                    (&mut pci.guest_messages, file != 0),
+                    (&mut function.guest_messages, file != 0),
+                ] {
+                    *counter += u64::from(more);
+                }
                 if file != 0 {
-                    pci.guest_messages += 1;
                     self.device_message(p.time, (p.hart, file), identity, merged);
                 }
             }

@@ -1,4 +1,7 @@
-//! The counters of one phase of a run. Plain arrays: counting an event allocates nothing.
+//! The counters of one phase of a run. Nearly all are plain arrays: counting an event allocates
+//! nothing.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use trapless_isa::Mode;
@@ -7,8 +10,8 @@ use crate::class::{Class, Left, NotificationKind, PLACES};
 use crate::counters::merged;
 use crate::document::{
     DirectCounts, EventCounts, ExitCounts, FirmwareCounts, GuestFileCounts, GuestInterruptCounts,
-    HartCounts, InterruptCounts, NotificationCounts, PciCounts, QueueCounts, RedirectedCounts,
-    SectionCounts, SlotCounts,
+    HartCounts, InterruptCounts, NotificationCounts, PciCounts, PciFunctionCounts, QueueCounts,
+    RedirectedCounts, SectionCounts, SlotCounts,
 };
 use crate::histogram::Histogram;
 use crate::per_mode::Slot;
@@ -168,6 +171,8 @@ merged! {
         pub files: GuestFileCounts,
         /// Interrupts of PCI devices.
         pub pci: PciCounts,
+        /// Messages of PCI functions, by routing ID.
+        pub pci_functions: BTreeMap<u32, PciFunctionCounts>,
     }
 }
 

@@ -219,10 +219,16 @@ impl Bus {
                     FileId::Guest(guest) => guest,
                     FileId::Supervisor | FileId::Machine => 0,
                 };
+                // An interrupt file takes big-endian words at the second one of its page (AIA,
+                // section 3.5): seteipnum_be.
+                let identity = match message.addr % 0x1000 {
+                    4 => message.data.swap_bytes(),
+                    _ => message.data,
+                };
                 let way = PciWay::Message {
                     device,
                     file,
-                    identity: message.data,
+                    identity,
                     merged,
                 };
                 (hart, way)

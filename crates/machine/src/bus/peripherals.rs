@@ -6,15 +6,17 @@ use std::io::Write;
 use std::sync::Arc;
 
 use trapless_devices::state::{Persist, StateError, StateReader, StateWriter};
+use trapless_devices::virtio::block::Disk;
 use trapless_devices::virtio::{EmptySlot, VirtioDevice};
 use trapless_devices::{Clock, DeviceEvents, Dma, GoldfishRtc, MmioDevice, Syscon, Uart};
-use trapless_pci::{Host, MAX_DEVICES, PINS, Windows};
+use trapless_pci::nvme::Nvme;
+use trapless_pci::{Attachment, Function, Host, MAX_DEVICES, MAX_VIRTUAL_FUNCTIONS, PINS, Windows};
 
 use crate::bus::address_map::{Device, Slot};
 use crate::bus::dma::Direct;
 use crate::bus::iommu::SharedIommu;
 use crate::bus::map;
-use crate::bus::places::{ConsoleInput, MAX_INPUT, Mmio, Pci, Places, Wiring};
+use crate::bus::places::{ConsoleInput, MAX_INPUT, Mmio, Pci, Places, SharedCard, Wiring};
 use crate::bus::wires::Wire;
 use crate::config::preset::MachineConfig;
 use crate::error::Error;
@@ -116,6 +118,43 @@ impl Peripherals {
         }
     }
 
+    /// Plugs a controller of NVM Express with this disk into PCI. `number` tells those of a machine
+    /// apart.
+    ///
+    /// # Errors
+    /// As [`plug`](Self::plug).
+    pub fn plug_nvme(
+        &mut self,
+        disk: Box<dyn Disk>,
+        number: u8,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        let make = move |at: Attachment, events| {
+            Box::new(Nvme::new(disk, number, at.memory, events)) as Box<dyn Function>
+        };
+        self.pci.plug_function(make, events)
+    }
+
+    /// Plugs a network card with virtual functions into PCI.
+    ///
+    /// # Errors
+    /// As [`plug`](Self::plug), or if it has more virtual functions than fit.
+    pub fn plug_shared_card(
+        &mut self,
+        card: SharedCard,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        if card.addresses.len() != card.virtual_events.len() + 1
+            || card.virtual_events.len() > MAX_VIRTUAL_FUNCTIONS
+        {
+            return Err(Error::Invalid(format!(
+                "a PCI device has at most {MAX_VIRTUAL_FUNCTIONS} virtual functions, each with an \
+                 address of its own"
+            )));
+        }
+        self.pci.plug_shared_card(card, events)
+    }
+
     /// Index among the slots of the device that receives console input.
     pub(crate) fn console_slot(&self) -> usize {
         let pci = self.pci.console.map(|_| PCI_SLOT);
@@ -127,6 +166,11 @@ impl Peripherals {
     pub(crate) fn cable_slot(&self) -> Option<usize> {
         let mmio = self.mmio.cable.map(|place| FIRST_VIRTIO + place);
         mmio.or(self.pci.cable.map(|_| PCI_SLOT))
+    }
+
+    /// Whether there are functions that interrupt by messages only.
+    pub(crate) fn need_messages(&self) -> bool {
+        self.pci.plugs.iter().any(|at| at.virtual_functions != 0)
     }
 
     /// Where the PCI host of such a machine is, if it has one.
@@ -175,7 +219,7 @@ impl Peripherals {
         for index in 0..map::VIRTIO_SLOTS {
             let wire = Wire::line(wires, map::VIRTIO_IRQ + index as u32);
             let device = match plugs.next() {
-                Some((plug, events)) => plug(((*ram).clone(), wire), wiring.socket(events)),
+                Some(at) => (at.plug)(((*ram).clone(), wire), wiring.socket(at.events)),
                 None => Box::new(EmptySlot),
             };
             let base = map::VIRTIO + index as u64 * map::VIRTIO_STEP;
@@ -198,8 +242,9 @@ impl Peripherals {
                     Wire::line(wires, map::PCI_IRQ + pin as u32)
                 }),
             });
-            for (plug, events) in self.pci.plugs {
-                host.plug(|attachment| plug(attachment, wiring.socket(events)));
+            for at in self.pci.plugs {
+                let socket = wiring.socket(at.events);
+                host.plug_shared(at.virtual_functions, |links| (at.plug)(links, socket));
             }
             slots.push(Slot::at_windows(windows.all().into(), Box::new(host)));
             if let Some(iommu) = iommu {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use trapless_devices::virtio::console::Console;
-use trapless_devices::virtio::net::Net;
+use trapless_devices::virtio::net::{Net, NetBackend, switch};
 use trapless_devices::virtio::{VirtioDevice, VirtioMmio};
 use trapless_devices::{
     Clock, DeviceEvents, GuestRam, IrqLine, MmioDevice, Persist, PowerLatch, StateError,
@@ -99,35 +99,55 @@ impl Transport for Mmio {
 pub(crate) struct Pci;
 
 impl Transport for Pci {
-    type Link = Attachment;
-    type Plugged = Box<dyn Function>;
+    type Link = Vec<Attachment>;
+    type Plugged = Vec<Box<dyn Function>>;
     const DEVICES: &str = "PCI devices";
 
     fn put<D: VirtioDevice + 'static>(
         device: D,
-        link: Attachment,
+        link: Self::Link,
         events: Box<dyn DeviceEvents>,
     ) -> Self::Plugged {
-        Box::new(VirtioPci::new(device, link.memory, events))
+        single(link, |at| {
+            Box::new(VirtioPci::new(device, at.memory, events))
+        })
     }
 
     fn put_console(
         console: Console,
         input: ConsoleInput,
-        link: Attachment,
+        link: Self::Link,
         events: Box<dyn DeviceEvents>,
     ) -> Self::Plugged {
-        let device = VirtioPci::new(console, link.memory, events);
-        Box::new(FedFunction { device, input })
+        single(link, |at| {
+            let device = VirtioPci::new(console, at.memory, events);
+            Box::new(FedFunction { device, input })
+        })
     }
+}
+
+/// A device with one function.
+fn single(
+    link: Vec<Attachment>,
+    make: impl FnOnce(Attachment) -> Box<dyn Function>,
+) -> Vec<Box<dyn Function>> {
+    link.into_iter().next().map(make).into_iter().collect()
 }
 
 /// Makes a device for its place.
 type Plug<T> = Box<dyn FnOnce(<T as Transport>::Link, Socket) -> <T as Transport>::Plugged>;
 
+/// A taken place.
+pub(crate) struct Place<T: Transport> {
+    pub plug: Plug<T>,
+    pub events: Box<dyn DeviceEvents>,
+    /// How many virtual functions it has (SR-IOV).
+    pub virtual_functions: usize,
+}
+
 /// Places of one transport, in the order in which they are taken.
 pub(crate) struct Places<T: Transport> {
-    pub plugs: Vec<(Plug<T>, Box<dyn DeviceEvents>)>,
+    pub plugs: Vec<Place<T>>,
     most: usize,
     /// That of the console which gets the machine's input.
     pub console: Option<usize>,
@@ -191,7 +211,85 @@ impl<T: Transport + 'static> Places<T> {
                 T::DEVICES
             )));
         }
-        self.plugs.push((plug, events));
+        self.plugs.push(Place {
+            plug,
+            events,
+            virtual_functions: 0,
+        });
+        Ok(())
+    }
+}
+
+/// What a network card with virtual functions is connected to.
+pub enum CardEnd {
+    /// This.
+    Backend(Box<dyn NetBackend>),
+    /// The outside, as with [`Peripherals::plug_cable`](crate::Peripherals::plug_cable).
+    Cable(Option<Uplink>),
+}
+
+/// A network card with virtual functions (SR-IOV), which has a switch inside.
+pub struct SharedCard {
+    /// What it is connected to.
+    pub end: CardEnd,
+    /// Address of each function, the physical one first.
+    pub addresses: Vec<[u8; 6]>,
+    /// Errors of the drivers of its virtual functions.
+    pub virtual_events: Vec<Box<dyn DeviceEvents>>,
+}
+
+impl Places<Pci> {
+    /// A function that is no virtio device.
+    pub fn plug_function(
+        &mut self,
+        make: impl FnOnce(Attachment, Box<dyn DeviceEvents>) -> Box<dyn Function> + 'static,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        let plug = |link, at: Socket| single(link, |link| make(link, at.events));
+        self.take(Box::new(plug), events)
+    }
+
+    pub fn plug_shared_card(
+        &mut self,
+        card: SharedCard,
+        events: Box<dyn DeviceEvents>,
+    ) -> Result<(), Error> {
+        let virtual_functions = card.virtual_events.len();
+        if let CardEnd::Cable(_) = card.end {
+            self.cable = Some(self.plugs.len());
+        }
+        let plug = |links: Vec<Attachment>, at: Socket| {
+            let end: Box<dyn NetBackend> = match card.end {
+                CardEnd::Backend(end) => end,
+                CardEnd::Cable(out) => Box::new(Cable {
+                    out,
+                    frames: at.frames,
+                }),
+            };
+            let past = at.past;
+            let others = card.virtual_events.into_iter().map(|events| {
+                let past = past.clone();
+                Box::new(OnlyNewEvents { events, past }) as Box<dyn DeviceEvents>
+            });
+            let events = std::iter::once(at.events).chain(others);
+            let ports = switch(end, &card.addresses).into_iter();
+            let ends = ports.zip(card.addresses).zip(links).zip(events);
+            let functions = ends
+                .enumerate()
+                .map(|(n, (((port, address), link), events))| {
+                    let net = Net::new(Box::new(port), address);
+                    let function = VirtioPci::new(net, link.memory, events);
+                    Box::new(match n {
+                        0 => function.with_virtual_functions(),
+                        _ => function,
+                    }) as Box<dyn Function>
+                });
+            functions.collect()
+        };
+        self.take(Box::new(plug), events)?;
+        if let Some(place) = self.plugs.last_mut() {
+            place.virtual_functions = virtual_functions;
+        }
         Ok(())
     }
 }
@@ -264,6 +362,11 @@ impl Function for FedFunction {
         self.input
             .pass_on(MAX_INPUT, |bytes| console.enqueue(bytes));
         self.device.poll(port);
+    }
+
+    fn resume(&mut self, port: &mut Port) {
+        self.device.resume(port);
+        self.poll(port);
     }
 
     fn needs_poll(&self) -> bool {

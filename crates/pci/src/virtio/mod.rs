@@ -14,6 +14,8 @@ use trapless_devices::{
     DeviceEvents, DeviceMemory, StateError, StateReader, StateWriter, fill_le, value_le,
 };
 
+use virtio_bindings::virtio_config::VIRTIO_F_SR_IOV;
+
 use crate::config::{Bar, BarKind, Capability, Identity};
 use crate::function::{Function, Layout};
 use crate::msix::MAX_VECTORS;
@@ -64,6 +66,13 @@ impl<D: VirtioDevice> VirtioPci<D> {
             config_vector: NO_VECTOR,
             queue_vectors: vec![NO_VECTOR; queues],
         }
+    }
+
+    /// Has virtual functions, which the driver may switch on (VIRTIO_F_SR_IOV, section 6).
+    #[must_use]
+    pub fn with_virtual_functions(mut self) -> Self {
+        self.common.offer(1 << VIRTIO_F_SR_IOV);
+        self
     }
 
     /// The device, to hand it input. Call [`Function::poll`] afterwards.
@@ -144,6 +153,8 @@ impl<D: VirtioDevice> VirtioPci<D> {
                 None => self.common.guest_error("register write of another width"),
             },
             2 => self.common.device_mut().write_config(at, data),
+            // Of a device that is not bus master, all queues are looked at when it is.
+            3 if !port.is_master() => {}
             3 if at % u64::from(NOTIFY_STEP) == 0 => {
                 let signal = self.common.notify((at / u64::from(NOTIFY_STEP)) as u32);
                 self.tell(signal, port);
@@ -239,8 +250,16 @@ impl<D: VirtioDevice> Function for VirtioPci<D> {
     }
 
     fn poll(&mut self, port: &mut Port) {
+        if !port.is_master() {
+            return self.common.pause();
+        }
         let signal = self.common.poll();
         self.tell(signal, port);
+    }
+
+    fn resume(&mut self, port: &mut Port) {
+        self.common.resume();
+        self.poll(port);
     }
 
     fn needs_poll(&self) -> bool {

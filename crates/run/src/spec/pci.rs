@@ -5,6 +5,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use trapless_backends::disk::Image;
 use trapless_backends::share::Share;
+use trapless_machine::MAX_VIRTUAL_FUNCTIONS;
 
 /// A PCI device. Of those without a file every machine of `boot` has one anyway, or can have one:
 /// it is on PCI then instead of in a virtio-mmio slot.
@@ -12,7 +13,7 @@ use trapless_backends::share::Share;
 pub enum PciDevice {
     /// The network card.
     #[serde(rename = "virtio-net")]
-    Net,
+    Net(Card),
     /// A virtio console.
     #[serde(rename = "virtio-console")]
     Console,
@@ -22,9 +23,38 @@ pub enum PciDevice {
     /// Another disk.
     #[serde(rename = "virtio-blk")]
     Disk(Image),
+    /// Another disk, on NVM Express.
+    #[serde(rename = "nvme")]
+    Nvme(Image),
     /// Another shared folder.
     #[serde(rename = "virtio-fs")]
     Share(Share),
+}
+
+/// A network card on PCI.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Card {
+    /// Virtual functions that it has (SR-IOV); 0: it is an ordinary one.
+    pub vfs: usize,
+}
+
+impl FromStr for Card {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const MOST: usize = MAX_VIRTUAL_FUNCTIONS;
+        let Some(vfs) = text.strip_prefix("vfs=") else {
+            return Err(format!(
+                "virtio-net has the option vfs=N (N virtual functions), and {text} is none"
+            ));
+        };
+        let number = vfs.parse().ok().filter(|vfs| (1..=MOST).contains(vfs));
+        let vfs = number.ok_or_else(|| {
+            format!("vfs is a number from 1 to {MOST}, which is how many virtual functions fit, and {vfs} is none")
+        })?;
+        Ok(Self { vfs })
+    }
 }
 
 impl FromStr for PciDevice {
@@ -39,18 +69,20 @@ impl FromStr for PciDevice {
         let name = name.strip_suffix("-pci").unwrap_or(name);
         let needs = |what: &str| format!("{name} needs {what}, as in {name},PATH");
         match (name, options) {
-            ("virtio-net", None) => Ok(Self::Net),
+            ("virtio-net", None) => Ok(Self::Net(Card::default())),
+            ("virtio-net", Some(options)) => options.parse().map(Self::Net),
             ("virtio-console", None) => Ok(Self::Console),
             ("virtio-rng", None) => Ok(Self::Rng),
-            ("virtio-net" | "virtio-console" | "virtio-rng", Some(options)) => {
+            ("virtio-console" | "virtio-rng", Some(options)) => {
                 Err(format!("{name} takes no options, and {options} is one"))
             }
             ("virtio-blk", Some(image)) => image.parse().map(Self::Disk),
-            ("virtio-blk", None) => Err(needs("a disk image")),
+            ("nvme", Some(image)) => image.parse().map(Self::Nvme),
+            ("virtio-blk" | "nvme", None) => Err(needs("a disk image")),
             ("virtio-fs", Some(share)) => share.parse().map(Self::Share),
             ("virtio-fs", None) => Err(needs("a folder")),
             _ => Err(format!(
-                "there is no PCI device {name}; use virtio-net, virtio-blk,FILE, \
+                "there is no PCI device {name}; use virtio-net, virtio-blk,FILE, nvme,FILE, \
                  virtio-fs,FOLDER, virtio-console or virtio-rng"
             )),
         }
@@ -65,8 +97,10 @@ mod tests {
     #[test]
     fn devices_are_read_as_written() {
         let parse = |text: &str| text.parse::<PciDevice>();
-        assert_eq!(parse("virtio-net"), Ok(PciDevice::Net));
-        assert_eq!(parse("virtio-net-pci"), Ok(PciDevice::Net));
+        let card = |vfs| Ok(PciDevice::Net(Card { vfs }));
+        assert_eq!(parse("virtio-net"), card(0));
+        assert_eq!(parse("virtio-net-pci"), card(0));
+        assert_eq!(parse("virtio-net-pci,vfs=7"), card(7));
         let disk = parse("virtio-blk,a,b.img,ro").unwrap();
         assert!(matches!(&disk, PciDevice::Disk(image) if image.path.ends_with("a,b.img")));
         for device in [PciDevice::Rng, disk, parse("virtio-fs,/tmp,ro").unwrap()] {
@@ -74,8 +108,13 @@ mod tests {
             assert_eq!(serde_json::from_str::<PciDevice>(&json).unwrap(), device);
         }
         for (text, part) in [
-            ("virtio-net,fast", "no options"),
+            ("virtio-net,fast", "fast is none"),
+            ("virtio-net,vfs=0", "from 1 to 7"),
+            ("virtio-net,vfs=8", "from 1 to 7"),
+            ("virtio-net,vfs=two", "two is none"),
+            ("virtio-rng,fast", "no options"),
             ("virtio-blk", "virtio-blk,PATH"),
+            ("nvme", "nvme,PATH"),
             ("e1000", "no PCI device e1000"),
             ("", "no PCI device"),
         ] {

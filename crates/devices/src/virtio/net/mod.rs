@@ -1,10 +1,12 @@
 //! Network device (virtio 1.2, section 5.1): one receive and one transmit queue, no offloads.
 
 mod peer;
+mod switch;
 #[cfg(target_os = "linux")]
 mod tap;
 
 pub use peer::Peer;
+pub use switch::{SwitchPort, switch};
 #[cfg(target_os = "linux")]
 pub use tap::{Tap, TapError};
 
@@ -54,6 +56,11 @@ pub trait NetBackend: Send {
     /// Called when the device is polled and when the guest provides buffers, and not while the
     /// guest has none: frames are then queued here.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
+
+    /// From now on the driver takes frames, or does not any more.
+    fn driver_ready(&mut self, ready: bool) {
+        let _ = ready;
+    }
 
     /// Why a machine with this back-end cannot be saved; `None`: it can.
     fn obstacle(&self) -> Option<&'static str> {
@@ -207,6 +214,7 @@ impl VirtioDevice for Net {
     fn activate(&mut self, features: u64) {
         let modern = features & 1 << VIRTIO_F_VERSION_1 != 0;
         self.header = if modern { HEADER } else { LEGACY_HEADER };
+        self.backend.driver_ready(true);
     }
 
     fn notify(&mut self, queue: usize, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
@@ -223,6 +231,7 @@ impl VirtioDevice for Net {
 
     fn reset(&mut self) {
         self.pending.clear();
+        self.backend.driver_ready(false);
     }
 
     fn obstacle(&self) -> Option<&'static str> {
