@@ -1,5 +1,6 @@
-//! A hostile host and hostile guests: CSR accesses of the Xtrapless controller from every mode,
-//! with tables of any content in memory.
+//! A hostile host, hostile guests and devices: CSR accesses of the Xtrapless controller from every
+//! mode, registers and pages of message windows, messages and wires, with tables of any content in
+//! memory.
 //!
 //! The input is a list of steps. Memory begins with tables that are right, so that the steps reach
 //! what lies behind their checks; some steps spoil them.
@@ -14,12 +15,13 @@ use libfuzzer_sys::fuzz_target;
 use trapless_intc::aclint_plic;
 use trapless_intc::trapless::{Config, Trapless};
 use trapless_intc::{
-    CsrAccess, CsrFault, CsrOp, Effects, InterruptArchitecture, Lines, Memory, Snapshot,
+    CsrAccess, CsrFault, CsrOp, Effects, InterruptArchitecture, Lines, Memory, MessageArrival,
+    MmioAccess, NoRegister, Snapshot,
 };
 use trapless_isa::Mode;
 use trapless_isa::csr::VSIP;
 use trapless_isa::xtrapless::{
-    csr, domain, file, hifmap, hnqbase, htlcfg, hvtablebase, source, vhart,
+    csr, domain, file, hifmap, hnqbase, htlcfg, hvtablebase, source, vhart, wcontrol, window,
 };
 
 const RAM: u64 = 0x8000_0000;
@@ -31,6 +33,12 @@ const VHARTS: u64 = 4;
 const SOURCES: u64 = 130;
 const FILES: u64 = RAM + 0x4000;
 const QUEUES: u64 = RAM + 0xc000;
+/// log2 of the number of message windows.
+const WINDOWS: u8 = 3;
+const TABLE: u64 = RAM + 0xb000;
+/// Registers and pages of windows.
+const CONTROL: u64 = 0x302_0000;
+const PAGES: u64 = 0x2800_0000;
 
 /// Far above what one access may touch: 32 posts, and each hart's file and all priorities once or
 /// twice.
@@ -96,7 +104,7 @@ impl World {
             sswi: false,
             edge_triggered: 0,
         };
-        let mut intc = Trapless::new(Config { aclint, h });
+        let mut intc = Trapless::new(Config { aclint, h }).with_windows(WINDOWS);
         intc.attach_memory(std::sync::Arc::new(ram.clone()));
         let mut effects = Effects::default();
         effects.steps.record();
@@ -147,24 +155,74 @@ impl World {
                 (csr::HNQBASE, queue),
                 (csr::HIFMAP, hifmap::V | hart as u64),
             ] {
-                let _ = world.access(hart, csr, Mode::HS, CsrOp::Write(value));
+                let op = CsrOp::Write(value);
+                let mode = Mode::HS;
+                world.act(Act::Csr {
+                    hart,
+                    csr,
+                    mode,
+                    op,
+                });
             }
+        }
+        for number in 0..4 {
+            let entry = window::ENTRY_V | number % DOMAINS << window::ENTRY_DOM_SHIFT;
+            let range = (8 << window::ENTRY_COUNT_SHIFT) | (number * 8 + 1);
+            world.ram.set(TABLE + number * window::SIZE, entry | range);
+        }
+        for (register, value) in [
+            (wcontrol::DOMAINS, wcontrol::DOMAINS_V | RAM | 1),
+            (wcontrol::TABLE, wcontrol::TABLE_V | TABLE | 2),
+        ] {
+            let addr = CONTROL + register;
+            world.act(Act::Store {
+                addr,
+                size: 8,
+                value,
+            });
         }
         world
     }
 
-    /// An access; its result and the lines of all harts afterwards.
-    fn access(&mut self, hart: usize, csr: u16, mode: Mode, op: CsrOp) -> Outcome {
+    /// Does something; its result and the lines of all harts afterwards.
+    fn act(&mut self, act: Act) -> Outcome {
         self.ram.1.store(0, Relaxed);
-        let access = CsrAccess {
-            hart,
-            csr,
-            mode,
-            vmid: 0,
+        let mmio = |addr, size| MmioAccess {
+            hart: 1,
+            mode: Mode::HS,
             now: 0,
-            op,
+            addr,
+            size,
         };
-        let result = self.intc.csr(&access, &mut self.effects);
+        let (intc, effects) = (&mut self.intc, &mut self.effects);
+        let result = match act {
+            Act::Csr {
+                hart,
+                csr,
+                mode,
+                op,
+            } => {
+                let access = CsrAccess {
+                    hart,
+                    csr,
+                    mode,
+                    vmid: 0,
+                    now: 0,
+                    op,
+                };
+                Answer::Csr(intc.csr(&access, effects))
+            }
+            Act::Load { addr, size } => Answer::Mmio(intc.load(&mmio(addr, size), effects)),
+            Act::Store { addr, size, value } => {
+                let stored = intc.store(&mmio(addr, size), value, effects);
+                Answer::Mmio(stored.map(|()| 0))
+            }
+            Act::Message { addr, data } => Answer::Message(intc.message(0, addr, data, effects)),
+            Act::Wire { source, level } => {
+                intc.set_source(0, source, level, effects);
+                Answer::Wire
+            }
+        };
         assert!(self.ram.1.load(Relaxed) <= MOST_ACCESSES, "too much work");
         let changed = std::mem::take(&mut self.effects.changed);
         let lines: Vec<_> = (0..HARTS).map(|hart| self.intc.lines(hart, 0)).collect();
@@ -197,7 +255,43 @@ impl World {
     }
 }
 
-type Outcome = (std::result::Result<u64, CsrFault>, Vec<Lines>, u64);
+/// What a hart or a device does.
+#[derive(Clone, Copy)]
+enum Act {
+    Csr {
+        hart: usize,
+        csr: u16,
+        mode: Mode,
+        op: CsrOp,
+    },
+    Load {
+        addr: u64,
+        size: u8,
+    },
+    Store {
+        addr: u64,
+        size: u8,
+        value: u64,
+    },
+    Message {
+        addr: u64,
+        data: u32,
+    },
+    Wire {
+        source: u32,
+        level: bool,
+    },
+}
+
+#[derive(PartialEq, Debug)]
+enum Answer {
+    Csr(std::result::Result<u64, CsrFault>),
+    Mmio(std::result::Result<u64, NoRegister>),
+    Message(Option<MessageArrival>),
+    Wire,
+}
+
+type Outcome = (Answer, Vec<Lines>, u64);
 
 /// Operands with fields in range, addresses in RAM, or any bits.
 fn value(input: &mut Unstructured<'_>) -> Result<u64> {
@@ -214,6 +308,42 @@ fn value(input: &mut Unstructured<'_>) -> Result<u64> {
     })
 }
 
+/// A register, a wire's register, or an address in the pages of windows.
+fn place(input: &mut Unstructured<'_>) -> Result<u64> {
+    Ok(match input.int_in_range(0..=2)? {
+        0 => CONTROL + input.int_in_range(0..=4u64)? * 8,
+        1 => CONTROL + wcontrol::WIRE + input.int_in_range(0..=96u64)? * 8,
+        _ => PAGES + input.int_in_range(0..=1 << WINDOWS)? * 4096 + input.int_in_range(0..=8u64)?,
+    })
+}
+
+/// What devices and stores to windows do.
+fn device(input: &mut Unstructured<'_>) -> Result<Act> {
+    let size = *input.choose(&[8, 8, 4, 4, 2, 1])?;
+    Ok(match input.int_in_range(0..=4)? {
+        0 => Act::Load {
+            addr: place(input)?,
+            size,
+        },
+        1 => Act::Store {
+            addr: place(input)?,
+            size,
+            value: value(input)?,
+        },
+        2 => Act::Wire {
+            source: input.int_in_range(0..=97)?,
+            level: input.arbitrary()?,
+        },
+        _ => Act::Message {
+            addr: place(input)?,
+            data: match input.arbitrary()? {
+                true => input.arbitrary()?,
+                false => input.int_in_range(0..=9)?,
+            },
+        },
+    })
+}
+
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let h = input.ratio(15, 16)?;
     let mut world = World::new(h);
@@ -227,6 +357,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                 }
             }
             1 => copy = Some(world.restored(h)),
+            2..=6 => both(&mut world, copy.as_mut(), device(input)?),
             _ => {
                 let csr = match input.int_in_range(0..=12)? {
                     0 => csr::UGENVSEI,
@@ -246,18 +377,28 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                     CsrOp::Set(value),
                     CsrOp::Clear(value),
                 ])?;
-                let outcome = world.access(hart, csr, mode, op);
-                if let Some(copy) = &mut copy {
-                    assert_eq!(
-                        copy.access(hart, csr, mode, op),
-                        outcome,
-                        "a restored controller differs"
-                    );
-                }
+                both(
+                    &mut world,
+                    copy.as_mut(),
+                    Act::Csr {
+                        hart,
+                        csr,
+                        mode,
+                        op,
+                    },
+                );
             }
         }
     }
     Ok(())
+}
+
+/// Does the same to a machine and to its restored copy.
+fn both(world: &mut World, copy: Option<&mut World>, act: Act) {
+    let outcome = world.act(act);
+    if let Some(copy) = copy {
+        assert_eq!(copy.act(act), outcome, "a restored controller differs");
+    }
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -32,6 +32,9 @@ use crate::outside::Frames;
 use crate::time::input::Inputs;
 use crate::time::past::{OnlyNew, Past};
 
+/// Number of message windows, as a power of two: one for each function that there is room for.
+const WINDOWS: u8 = 8;
+
 /// The interrupt architecture that a configuration names.
 fn architecture(config: &MachineConfig) -> Box<dyn InterruptArchitecture> {
     if let Some(own) = &config.architecture {
@@ -48,7 +51,12 @@ fn architecture(config: &MachineConfig) -> Box<dyn InterruptArchitecture> {
         Interrupts::AclintPlic => with_events(config, AclintPlic::new(aclint)),
         Interrupts::Trapless => {
             let h = config.hart.extensions.h;
-            with_events(config, Trapless::new(trapless::Config { aclint, h }))
+            let trapless = Trapless::new(trapless::Config { aclint, h });
+            if config.windows {
+                with_events(config, trapless.with_windows(WINDOWS))
+            } else {
+                with_events(config, trapless)
+            }
         }
         Interrupts::Aia { guests } => {
             let aia = aia::Config {

@@ -10,9 +10,9 @@
 //! hardware (hardware.rs)   post -> lookup -> poke | check -> update CTL -> queue; attach; detach
 //! ```
 //!
-//! Sources have models of their own: [`lines`] for moves and completions, [`resample`], [`grants`],
-//! [`windows`] and [`wires`] for those that devices post; so have user contexts and doorbells (HA-IOV): [`contexts`], [`doorbells`]; and KVM's boosts of
-//! vCPUs: [`boosts`].
+//! Sources have models of their own: [`lines`] for moves and completions, [`resample`],
+//! [`grants`], [`windows`] and [`wires`] for those that devices post; so have user contexts and
+//! doorbells (HA-IOV): [`contexts`], [`doorbells`]; and KVM's boosts of vCPUs: [`boosts`].
 
 pub mod boosts;
 mod check;

@@ -1,5 +1,5 @@
-//! Messages of a device through a message window: against moves of the vCPU that they interrupt, and
-//! against the end of the window, whose number another device gets.
+//! Messages of a device through a message window: against moves of the vCPU that they interrupt,
+//! and against the end of the window, whose number another device gets.
 //!
 //! ```text
 //! device:   data, message; both through the IOMMU, then on their way to memory and window

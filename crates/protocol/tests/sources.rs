@@ -1,5 +1,5 @@
-//! Lines, resamples, grants, windows and wires keep their promises in every state of small systems, and each of
-//! their rules is needed for one.
+//! Lines, resamples, grants, windows and wires keep their promises in every state of small systems,
+//! and each of their rules is needed for one.
 
 use trapless_protocol::{Verdict, grants, lines, resample, visit, windows, wires};
 

@@ -1,5 +1,5 @@
-//! Posts: set the pending bit in memory first, then look up the hart that runs the vhart. Sources of
-//! the host have no vhart: the hart is told.
+//! Posts: set the pending bit in memory first, then look up the hart that runs the vhart. Sources
+//! of the host have no vhart: the hart is told.
 
 use trapless_isa::port::StepKind;
 use trapless_isa::xtrapless::{htlcfg, kind, op, state};

@@ -101,6 +101,9 @@ pub struct MachineConfig {
     /// Whether there is an IOMMU before PCI devices.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub iommu: bool,
+    /// Whether there are message windows and wired windows (Xtrapless).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub windows: bool,
     /// Seed of everything random the guest can see (`rng-seed`, virtio-rng).
     pub seed: u64,
     /// Wall-clock time at power-on in seconds since 1970, as the RTC shows it.
@@ -154,6 +157,7 @@ impl MachineConfig {
             quantum: 1000,
             sswi: false,
             iommu: false,
+            windows: false,
             seed: 0,
             epoch: EPOCH,
             engine: Engine::default(),
@@ -199,25 +203,40 @@ impl MachineConfig {
     }
 
     /// Changes a setting: `iommu` (`on` or `off`: an IOMMU before PCI devices), or what belongs to
-    /// one preset only, `aia.guests` (guest interrupt files of each hart, 0 to 63) and
-    /// `aia.delivery` (`msi`, or `direct` for an APLIC without IMSICs).
+    /// some presets only: `windows` (`on` or `off`: message windows and wired windows of
+    /// Xtrapless), `aia.guests` (guest interrupt files of each hart, 0 to 63) and `aia.delivery`
+    /// (`msi`, or `direct` for an APLIC without IMSICs).
     ///
     /// # Errors
     /// If there is no such setting or value; the message lists them.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let fail = |text: String| Err(Error::Invalid(text));
-        if name == "iommu" {
-            // Settings are numbers as well as words, and these words are numbers.
-            self.iommu = match value {
-                "on" | "1" => true,
-                "off" | "0" => false,
-                _ => return fail(format!("iommu is on or off, not {value}")),
-            };
-            return Ok(());
+        // Settings are numbers as well as words, and these words are numbers.
+        let switch = || match value {
+            "on" | "1" => Ok(true),
+            "off" | "0" => Ok(false),
+            _ => Err(Error::Invalid(format!("{name} is on or off, not {value}"))),
+        };
+        match (name, self.interrupts) {
+            ("iommu", _) => {
+                self.iommu = switch()?;
+                return Ok(());
+            }
+            ("windows", Interrupts::Trapless) => {
+                self.windows = switch()?;
+                return Ok(());
+            }
+            ("windows", _) => {
+                return fail(format!(
+                    "the machine {} has no message windows; windows belongs to machines with Xtrapless",
+                    self.machine
+                ));
+            }
+            _ => {}
         }
         let Interrupts::Aia { guests } = &mut self.interrupts else {
             return fail(format!(
-                "the machine {} has no setting {name} but iommu; aia.guests and aia.delivery belong to the machine aia",
+                "the machine {} has no setting {name}: iommu is for all, windows for machines with Xtrapless, aia.guests and aia.delivery for the machine aia",
                 self.machine
             ));
         };
@@ -233,7 +252,7 @@ impl MachineConfig {
             }
             _ => {
                 return fail(format!(
-                    "there is no setting {name}; use iommu, aia.guests or aia.delivery"
+                    "there is no setting {name}; use iommu, windows, aia.guests or aia.delivery"
                 ));
             }
         }
@@ -267,6 +286,9 @@ impl MachineConfig {
                  added; leave xvei out",
                 self.machine
             ));
+        }
+        if self.windows && !self.hart.extensions.h {
+            return fail("message windows need harts with h; leave windows or -h out".into());
         }
         if self.hart.cycles_per_tick == 0 || VirtualTime::HZ % self.hart.cycles_per_tick != 0 {
             return fail("cycles per tick must divide 1000000000".into());

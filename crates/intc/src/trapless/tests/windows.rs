@@ -517,8 +517,8 @@ fn a_given_wire_drives_the_line_of_its_source() {
     assert!(!w.plic_pending(WIRE));
 }
 
-/// WIRE-4: taken back at any time, the wire is the PLIC's as it is, and nothing of it is left in the
-/// domain. WIRE-2, WIRE-3: the gateway starts afresh, even if the source had been claimed.
+/// WIRE-4: taken back at any time, the wire is the PLIC's as it is, and nothing of it is left in
+/// the domain. WIRE-2, WIRE-3: the gateway starts afresh, even if the source had been claimed.
 #[test]
 fn a_wire_is_taken_back_at_any_time() {
     let mut w = World::with_windows();
@@ -574,8 +574,8 @@ fn a_wire_is_given_anew() {
     assert_eq!(w.claim(0), 0);
 }
 
-/// WIRE-1: edges of an edge-triggered wire, and no line; WIRE-4: a high one that is taken back is no
-/// new edge.
+/// WIRE-1: edges of an edge-triggered wire, and no line; WIRE-4: a high one that is taken back is
+/// no new edge.
 #[test]
 fn an_edge_triggered_wire_posts_edges() {
     let mut w = World::with_windows();

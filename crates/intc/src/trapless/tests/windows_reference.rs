@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use trapless_isa::port::MessageArrival;
-use trapless_isa::xtrapless::csr;
+use trapless_isa::xtrapless::{csr, wcontrol};
 
+use super::windows::PAGES;
 use super::world::*;
+use crate::{InterruptArchitecture, Snapshot};
 
 /// Windows that are used; window 9 has no entry.
 const WINDOWS: [u64; 4] = [0, 1, 5, 9];
@@ -182,5 +184,84 @@ proptest! {
                 prop_assert!(!w.plic_pending(wire));
             }
         }
+    }
+}
+
+/// A store, a message or a wire of anybody, without any sense.
+#[derive(Clone, Copy, Debug)]
+enum Hostile {
+    Store(u64, u8, u64),
+    Load(u64, u8),
+    Message(u64, u32),
+    Wire(u64, bool),
+}
+
+fn hostile() -> impl Strategy<Value = Hostile> {
+    let registers = (0..4u64, prop::bool::ANY).prop_map(|(n, wire)| match wire {
+        true => wcontrol::WIRE + (n + 30) * 8,
+        false => n * 8,
+    });
+    let control = registers.prop_map(|offset| 0x302_0000 + offset);
+    let page = (0..20u64, 0..12u64).prop_map(|(n, low)| PAGES + n * 4096 + low);
+    let addr = prop_oneof![4 => control, 3 => page.clone(), 1 => any::<u64>()];
+    let flags = prop::sample::select(&[0u64, 1 << 63, 1 << 62][..]);
+    let value = prop_oneof![
+        1 => any::<u64>(),
+        4 => (flags.clone(), 0..4u64, 0..80u64).prop_map(|(f, d, s)| f | d << 32 | s),
+        4 => (flags, 0..RAM_SIZE / 4096, 0..18u64).prop_map(|(f, p, s)| f | (RAM + p * 4096) | s),
+    ];
+    let size = prop::sample::select(&[1u8, 2, 4, 8, 8, 8][..]);
+    let data = prop_oneof![3 => 0..12u32, 1 => any::<u32>()];
+    prop_oneof![
+        6 => (addr.clone(), size.clone(), value).prop_map(|(a, s, v)| Hostile::Store(a, s, v)),
+        1 => (addr, size).prop_map(|(a, s)| Hostile::Load(a, s)),
+        4 => (page, data).prop_map(|(a, d)| Hostile::Message(a, d)),
+        3 => (0..100u64, any::<bool>()).prop_map(|(w, l)| Hostile::Wire(w, l)),
+    ]
+}
+
+proptest! {
+    /// Any register, table, message and wire is answered or refused, changes of lines are reported,
+    /// and a snapshot is refused or complete.
+    #[test]
+    fn hostile_messages_and_registers_are_answered(
+        words in prop::collection::vec((0..RAM_SIZE / 8, any::<u64>()), 0..60),
+        acts in prop::collection::vec(hostile(), 1..120),
+    ) {
+        let mut w = World::with_windows();
+        for number in 1..=LAST {
+            w.route(1, number, if level(number) { RESAMPLE } else { EDGE });
+            w.route(2, number, LEVEL);
+        }
+        w.attach(0, 1, 0);
+        w.attach(2, 2, 0);
+        w.open(0, 1, 1, 8);
+        for (index, word) in words {
+            w.ram.set(RAM + index * 8, word);
+        }
+        w.take_changed();
+        let mut seen: Vec<_> = (0..HARTS).map(|hart| w.level(hart)).collect();
+        for act in acts {
+            match act {
+                Hostile::Store(addr, size, value) => drop(w.store(addr, size, value)),
+                Hostile::Load(addr, size) => drop(w.load(addr, size)),
+                Hostile::Message(addr, data) => {
+                    w.intc.message(0, addr, data, &mut w.effects);
+                }
+                Hostile::Wire(wire, high) => w.wire(wire, high),
+            }
+            let changed = w.take_changed();
+            for (hart, seen) in seen.iter_mut().enumerate() {
+                let lines = w.lines(hart);
+                let differs = lines.level != *seen || lines.pulse | lines.arrived != 0;
+                prop_assert!(!differs || changed >> hart & 1 != 0, "hart {} changed silently", hart);
+                *seen = lines.level;
+            }
+            w.intc.inspect(0);
+        }
+        let saved = w.intc.save();
+        let mut copy = World::with_windows();
+        copy.intc.restore(&saved).unwrap();
+        prop_assert_eq!(copy.intc.save(), saved);
     }
 }
