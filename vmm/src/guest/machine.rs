@@ -121,7 +121,7 @@ impl Machine {
         // dropped.
         unsafe { vm::set_ram(&vm, &memory, config.memory) }?;
         let vcpus = vm::create_vcpus(&vm, config.cpus)?;
-        let controller = create(&config.irqchip, &vm, &vcpus)?;
+        let controller = create(&config.irqchip, &vm, &vcpus, !config.vfio.is_empty())?;
         let layout = boot.as_ref().map(|boot| &boot.layout);
         let isa = set_up(&vcpus, &*controller, &config.hidden, layout)?;
 
