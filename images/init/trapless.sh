@@ -71,12 +71,14 @@ load_interrupt_drivers() {
 
 # Drivers of PCI devices, if there are any. They come with the devices (image `guest-pci`).
 load_pci_drivers() {
-    for device in /sys/bus/pci/devices/*; do
-        if [ -e "$device" ]; then
-            for module in virtio_pci nvme; do modprobe -q "$module"; done
-            return
-        fi
+    [ -e /proc/device-tree/soc/pci@30000000 ] || return
+    # The PCI host may wait for the driver of the interrupt controller.
+    tries=0
+    until [ -e /sys/bus/pci/devices/0000:00:00.0 ] || [ "$tries" -gt 100 ]; do
+        tries=$((tries + 1))
+        usleep 10000
     done
+    for module in virtio_pci nvme; do modprobe -q "$module"; done
 }
 
 # A console that appears by deferred probing becomes standard input and output; without one the

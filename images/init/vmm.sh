@@ -121,9 +121,11 @@ use_other_kernel() {
 
 # bind_vfio DEVICE...: takes PCI devices (0000:00:01.0) from their drivers, for guests
 bind_vfio() {
-    for module in iommufd vfio-pci; do
-        modprobe "$module" || {
-            echo "Linux $(uname -r) has no module $module: use a host kernel with VFIO for RISC-V"
+    # On RISC-V nothing checks the data of a device's MSI on its way to an interrupt file, and
+    # iommufd has to be told that guests may have devices in spite of that.
+    for module in "iommufd allow_unsafe_interrupts=1" vfio-pci; do
+        modprobe $module || {
+            echo "Linux $(uname -r) has no module ${module%% *}: use a host kernel with VFIO for RISC-V"
             return 1
         }
     done

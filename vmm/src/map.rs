@@ -18,6 +18,11 @@ pub const IMSIC_BASE: u64 = 0x2800_0000;
 /// Length of an interrupt file's window.
 pub const IMSIC_LEN: u64 = 0x1000;
 
+/// Where PCI functions of a guest with Xtrapless send messages: a page that nobody else uses.
+pub const MESSAGES_BASE: u64 = IMSIC_BASE;
+/// Length of that page.
+pub const MESSAGES_LEN: u64 = 0x1000;
+
 /// Address of the interrupt file of vCPU `index`.
 pub fn imsic(index: u64) -> u64 {
     IMSIC_BASE + index * IMSIC_LEN

@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_pci_host_fits_the_interrupt_controller() {
         let aia = aia::tests::controller(255);
-        let xtrapless = trapless::tests::controller(Injection::Ugenvsei);
+        let xtrapless = trapless::tests::controller_with_messages();
         let plic = plic::unconnected();
         let none = build(&machine(&*plic)).unwrap();
         assert_eq!(count(&none, b"pci-host-ecam-generic\0"), 0);
@@ -368,7 +368,9 @@ mod tests {
             count(blob, &cells(&[3, 4, name, phandle]))
         };
         assert_eq!(parents(&aia, 4), 2, "of the APLIC and of the PCI host");
-        assert_eq!(parents(&xtrapless, 4) + parents(&plic, 4), 0);
+        assert_eq!(parents(&xtrapless, PHANDLE), 1);
+        assert_eq!(count(&xtrapless, &cells(&[64, 960])), 1, "sources");
+        assert_eq!([4, PHANDLE].map(|phandle| parents(&plic, phandle)), [0, 0]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::devices::doorbell::Shadows;
 use crate::devices::ioeventfd::{notify_by_eventfd, notify_elsewhere};
 use crate::devices::sbi_console::SbiConsole;
 use crate::devices::vfio::device::Device;
-use crate::devices::vfio::host::Space;
+use crate::devices::vfio::host::SharedSpace;
 use crate::devices::vfio::intx::Intx;
 use crate::devices::virtio::slots::Backends;
 use crate::devices::virtio::slots::virtio_kind;
@@ -121,7 +121,7 @@ impl Machine {
         // dropped.
         unsafe { vm::set_ram(&vm, &memory, config.memory) }?;
         let vcpus = vm::create_vcpus(&vm, config.cpus)?;
-        let controller = create(&config.irqchip, &vm, &vcpus)?;
+        let controller = create(&config.irqchip, &vm, &vcpus, !config.vfio.is_empty())?;
         let layout = boot.as_ref().map(|boot| &boot.layout);
         let isa = set_up(&vcpus, &*controller, &config.hidden, layout)?;
 
@@ -317,7 +317,7 @@ fn pass_devices(
     peripherals: &mut Peripherals,
 ) -> Result<Windows> {
     // SAFETY: this program accesses guest RAM as the guest does: by volatile accesses only.
-    let space = unsafe { Space::new(vm, memory, config.memory) }?;
+    let space = unsafe { SharedSpace::new(vm, memory, config.memory) }?;
     let mut devices: Vec<Arc<dyn Device>> = Vec::new();
     for chosen in &config.vfio {
         let device = space.open(chosen)?;

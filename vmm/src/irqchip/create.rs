@@ -10,7 +10,8 @@ use crate::map;
 use kvm_ioctls::{VcpuFd, VmFd};
 use std::sync::Arc;
 
-/// Creates the interrupt controller of `vcpus`, which have not run.
+/// Creates the interrupt controller of `vcpus`, which have not run; with something that takes
+/// messages of PCI functions if there are to be `messages`, and if it can.
 ///
 /// # Errors
 /// [`Error::User`] for options that are inconsistent or not supported by this host,
@@ -19,6 +20,7 @@ pub fn create(
     options: &Options,
     vm: &Arc<VmFd>,
     vcpus: &[VcpuFd],
+    messages: bool,
 ) -> Result<Arc<dyn InterruptController>> {
     let choice = match options.choice {
         Choice::Auto if trapless::kvm::supported(vm) => Choice::Trapless,
@@ -26,7 +28,7 @@ pub fn create(
         choice => choice,
     };
     match choice {
-        Choice::Trapless => trapless(options, vm, vcpus),
+        Choice::Trapless => trapless(options, vm, vcpus, messages),
         Choice::Aia => aia(options, vm, vcpus),
         Choice::Plic | Choice::Auto => plic(vcpus),
     }
@@ -36,8 +38,9 @@ fn trapless(
     options: &Options,
     vm: &Arc<VmFd>,
     vcpus: &[VcpuFd],
+    messages: bool,
 ) -> Result<Arc<dyn InterruptController>> {
-    let chip = trapless::kvm::create(vm, vcpus.len() as u16)?;
+    let chip = trapless::kvm::create(vm, vcpus.len() as u16, messages)?;
     let way = options.inject.unwrap_or(Injection::Ugenvsei);
     Ok(Arc::new(trapless::controller::Controller::new(chip, way)))
 }

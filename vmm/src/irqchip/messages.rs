@@ -26,11 +26,17 @@ pub trait Messages: Send + Sync {
     /// The error that KVM returned, or that there are too many.
     fn add(&self, message: Message) -> io::Result<Route>;
 
-    /// Gives a route another message, also while an event is attached.
+    /// Gives a route, to which `attached` is attached if given, another message. Returns the route
+    /// that is in its place.
     ///
     /// # Errors
-    /// The error that KVM returned.
-    fn change(&self, route: Route, message: Message) -> io::Result<()>;
+    /// The error that KVM returned, or that there is no such message; the route is as before.
+    fn change(
+        &self,
+        route: Route,
+        message: Message,
+        attached: Option<&EventFd>,
+    ) -> io::Result<Route>;
 
     /// Removes a route without an event.
     fn remove(&self, route: Route);

@@ -64,7 +64,7 @@ impl Passed {
         };
         if msix.is_none() && !pin {
             return Err(refuse(
-                "has no interrupts for this guest: no INTx, and MSI-X only goes to guests with AIA",
+                "has no interrupts for this guest: no INTx, and MSI-X does not go to guests with a PLIC",
             ));
         }
         let passed = Self {

@@ -114,7 +114,14 @@ impl Handle {
         let bound = check(unsafe {
             ioctl_with_mut_ref(&file, request::VFIO_DEVICE_BIND_IOMMUFD(), &mut bind)
         });
-        bound.map_err(|e| ("VFIO cannot have it", e))?;
+        bound.map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied => (
+                "iommufd refuses it; load that with allow_unsafe_interrupts=1 if the kernel's log \
+                 says that MSIs are not isolated",
+                e,
+            ),
+            _ => ("VFIO cannot have it", e),
+        })?;
         let attach = |table| {
             let mut attach = vfio_device_attach_iommufd_pt {
                 argsz: size_of::<vfio_device_attach_iommufd_pt>() as u32,

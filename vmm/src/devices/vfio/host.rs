@@ -47,14 +47,14 @@ impl Slots {
 
 /// What all devices of a guest share: the address space that they see, which is guest RAM at its
 /// guest physical addresses.
-pub struct Space {
+pub struct SharedSpace {
     vm: Arc<VmFd>,
     addresses: Arc<AddressSpace>,
     known: Option<Arc<KvmDevice>>,
     slots: Arc<Mutex<Slots>>,
 }
 
-impl Space {
+impl SharedSpace {
     /// The space of a guest with `bytes` of `memory`, all of which the host keeps in RAM from now
     /// on.
     ///

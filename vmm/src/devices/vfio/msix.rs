@@ -96,19 +96,19 @@ impl Vector {
     /// Gives KVM the message if the vector is `open`, else takes it away.
     fn settle(&mut self, open: bool, messages: &dyn Messages) -> io::Result<()> {
         if !open {
-            if std::mem::take(&mut self.attached) {
-                if let Some((route, _)) = self.route {
-                    messages.detach(route, &self.event)?;
-                }
-            }
-            return Ok(());
+            return self.detach(messages);
         }
         let route = match self.route {
             None => messages.add(self.message)?,
             Some((route, known)) if known == self.message => route,
             Some((route, _)) => {
-                messages.change(route, self.message)?;
-                route
+                let attached = self.attached.then_some(&self.event);
+                let changed = messages.change(route, self.message, attached);
+                if changed.is_err() {
+                    // Not the former message, either.
+                    let _ = self.detach(messages);
+                }
+                changed?
             }
         };
         self.route = Some((route, self.message));
@@ -117,6 +117,13 @@ impl Vector {
             self.attached = true;
         }
         Ok(())
+    }
+
+    fn detach(&mut self, messages: &dyn Messages) -> io::Result<()> {
+        match (std::mem::take(&mut self.attached), self.route) {
+            (true, Some((route, _))) => messages.detach(route, &self.event),
+            _ => Ok(()),
+        }
     }
 
     /// Whether it has interrupted while it was masked.

@@ -163,11 +163,18 @@ impl Messages for Fake {
         Ok(Route(routes.len() as u32 - 1))
     }
 
-    fn change(&self, route: Route, message: Message) -> io::Result<()> {
+    fn change(
+        &self,
+        route: Route,
+        message: Message,
+        attached: Option<&EventFd>,
+    ) -> io::Result<Route> {
         let model = &mut *self.model();
-        model.routes[route.0 as usize].as_mut().unwrap().0 = message;
+        let before = model.routes[route.0 as usize].as_mut().unwrap();
+        assert_eq!(before.1, attached.map(AsRawFd::as_raw_fd));
+        before.0 = message;
         model.changes += 1;
-        Ok(())
+        Ok(route)
     }
 
     fn remove(&self, route: Route) {

@@ -61,8 +61,9 @@ impl Messages for Routes {
         Ok(Route(gsi as u32))
     }
 
-    fn change(&self, route: Route, message: Message) -> io::Result<()> {
+    fn change(&self, route: Route, message: Message, _: Option<&EventFd>) -> io::Result<Route> {
         self.set(&mut self.table(), route.0 as usize, Some(message))
+            .map(|()| route)
     }
 
     fn remove(&self, route: Route) {

@@ -3,7 +3,7 @@
 use crate::irqchip::injections::{Counters, count};
 use crate::irqchip::options::Injection;
 use crate::irqchip::trapless::port::Port;
-use crate::irqchip::trapless::source::{Op, SOURCES, entry};
+use crate::irqchip::trapless::source::{MESSAGES, Op, SOURCES, entry};
 use crate::irqchip::trapless::uapi;
 use crate::irqchip::wire::Kind;
 use std::io;
@@ -41,8 +41,9 @@ pub struct Chip {
 }
 
 impl Chip {
-    /// A controller for `vharts` vCPUs without any source.
-    pub fn new(port: Box<dyn Port>, vharts: u16) -> Self {
+    /// A controller for `vharts` vCPUs without any source; with those for messages, as soon as the
+    /// guest uses them, if there are `messages`.
+    pub fn new(port: Box<dyn Port>, vharts: u16, messages: bool) -> Self {
         let source = || Source {
             configured: OnceLock::new(),
             level: AtomicBool::new(false),
@@ -51,9 +52,41 @@ impl Chip {
         Self {
             port,
             vharts,
-            sources: (0..=SOURCES).map(|_| source()).collect(),
+            sources: (0..=highest(messages)).map(|_| source()).collect(),
             quiet: AtomicBool::new(false),
             counters: Counters::default(),
+        }
+    }
+
+    /// Highest source that there can be.
+    pub fn highest(&self) -> u16 {
+        (self.sources.len() - 1) as u16
+    }
+
+    /// Whether there are sources for messages.
+    pub fn has_messages(&self) -> bool {
+        self.highest() == highest(true)
+    }
+
+    /// Makes a source one for messages, if it is in their range.
+    ///
+    /// # Errors
+    /// If it is not, or the error that KVM returned.
+    pub(super) fn add_message(&self, number: u16) -> io::Result<()> {
+        if !self.has_messages() || !MESSAGES.contains(&number) {
+            return Err(io::Error::other("there is no such source for messages"));
+        }
+        let source = &self.sources[usize::from(number)];
+        let configured = Configured {
+            kind: Kind::Edge,
+            way: Injection::Irqfd,
+        };
+        match source.configured.set(configured) {
+            Ok(()) => self
+                .port
+                .set(uapi::GRP_SOURCE, number.into(), entry(Kind::Edge, 0)),
+            // It is one already.
+            Err(_) => Ok(()),
         }
     }
 
@@ -108,7 +141,7 @@ impl Chip {
 
     /// Numbers of all sources there are.
     pub fn numbers(&self) -> impl Iterator<Item = u16> + '_ {
-        (1..=SOURCES).filter(|&number| self.source(number).is_some())
+        (1..=self.highest()).filter(|&number| self.source(number).is_some())
     }
 
     /// Kind of a source, if there is one.
@@ -118,10 +151,10 @@ impl Chip {
 
     /// Routes a source to a vhart; `false` if there is no such source or vhart, or KVM refuses.
     pub fn route(&self, source: u64, vhart: u64) -> bool {
-        let known = u16::try_from(source)
-            .ok()
-            .and_then(|number| self.source(number));
-        let (Some((_, configured)), Ok(vhart)) = (known, u16::try_from(vhart)) else {
+        let number = u16::try_from(source).unwrap_or(0);
+        // A driver may route the source of a message before the message is anywhere.
+        let _ = self.add_message(number);
+        let (Some((_, configured)), Ok(vhart)) = (self.source(number), u16::try_from(vhart)) else {
             return false;
         };
         let entry = entry(configured.kind, vhart);
@@ -203,6 +236,14 @@ impl Chip {
             }
             None => {}
         }
+    }
+}
+
+/// Highest source of a guest with or without sources for messages.
+pub(super) fn highest(messages: bool) -> u16 {
+    match messages {
+        true => *MESSAGES.end(),
+        false => SOURCES,
     }
 }
 

@@ -5,13 +5,16 @@ use crate::irqchip::controller::{
     Features, InterruptController, PHANDLE, Permit, Watch, external_interrupts,
 };
 use crate::irqchip::injections::Injections;
+use crate::irqchip::messages::MessageController;
 use crate::irqchip::options::Injection;
 use crate::irqchip::trapless::chip::Chip;
 use crate::irqchip::trapless::line::Line;
-use crate::irqchip::trapless::source::SOURCES;
+use crate::irqchip::trapless::messages::SourceMessages;
+use crate::irqchip::trapless::source::MESSAGES;
 use crate::irqchip::trapless::uapi;
 use crate::irqchip::wire::{Kind, Wire};
 use crate::kvm::sbi;
+use crate::map;
 use std::io;
 use std::sync::Arc;
 use trapless_devices::{StateReader, StateWriter};
@@ -74,15 +77,27 @@ impl InterruptController for Controller {
             .map(|()| true)
     }
 
-    /// Xtrapless has CSRs only, so its nodes have no registers.
+    /// Xtrapless has CSRs only, so its nodes have no registers; but messages need a place.
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> std::result::Result<(), vm_fdt::Error> {
-        let node = fdt.begin_node("interrupt-controller")?;
+        let name = match self.chip.has_messages() {
+            true => format!("interrupt-controller@{:x}", map::MESSAGES_BASE),
+            false => "interrupt-controller".into(),
+        };
+        let node = fdt.begin_node(&name)?;
         fdt.property_string("compatible", "trapless,irqchip")?;
         fdt.property_u32("#interrupt-cells", 2)?;
         fdt.property_u32("#address-cells", 0)?;
         fdt.property_null("interrupt-controller")?;
         fdt.property_array_u32("interrupts-extended", &external_interrupts(cpu_intc))?;
-        fdt.property_u32("trapless,num-sources", SOURCES.into())?;
+        fdt.property_u32("trapless,num-sources", self.chip.highest().into())?;
+        if self.chip.has_messages() {
+            fdt.property_array_u64("reg", &[map::MESSAGES_BASE, map::MESSAGES_LEN])?;
+            fdt.property_null("msi-controller")?;
+            fdt.property_u32("#msi-cells", 0)?;
+            let (first, count) = (*MESSAGES.start(), MESSAGES.len());
+            let sources = [first.into(), count as u32];
+            fdt.property_array_u32("trapless,msi-sources", &sources)?;
+        }
         fdt.property_phandle(PHANDLE)?;
         fdt.end_node(node)?;
         let node = fdt.begin_node("ipi")?;
@@ -102,6 +117,14 @@ impl InterruptController for Controller {
 
     fn restore(&self, from: &mut StateReader<'_>) -> std::result::Result<(), String> {
         self.chip.restore(from)
+    }
+
+    fn messages(&self) -> Option<MessageController> {
+        let messages = SourceMessages(Arc::clone(&self.chip));
+        self.chip.has_messages().then(|| MessageController {
+            phandle: PHANDLE,
+            messages: Arc::new(messages),
+        })
     }
 
     fn injections(&self) -> Injections {

@@ -1,7 +1,7 @@
 //! Xtrapless by KVM: the device, grants of threads, and the instruction.
 
 use crate::error::{Error, Result};
-use crate::irqchip::trapless::chip::Chip;
+use crate::irqchip::trapless::chip::{self, Chip};
 use crate::irqchip::trapless::port::Port;
 use crate::irqchip::trapless::source::SOURCES;
 use crate::irqchip::trapless::uapi;
@@ -22,11 +22,12 @@ pub fn supported(vm: &VmFd) -> bool {
     vm.check_extension_raw(CAP_TRAPLESS as _) > 0
 }
 
-/// Creates the KVM device and the domain for `vcpus` vCPUs, which exist already.
+/// Creates the KVM device and the domain for `vcpus` vCPUs, which exist already; with sources for
+/// messages if there are `messages`.
 ///
 /// # Errors
 /// [`Error::User`] without support, [`Error::Failed`] if KVM has no domain left.
-pub fn create(vm: &Arc<VmFd>, vcpus: u16) -> Result<Arc<Chip>> {
+pub fn create(vm: &Arc<VmFd>, vcpus: u16, messages: bool) -> Result<Arc<Chip>> {
     if !supported(vm) {
         return Err(Error::user(
             "this KVM has no Xtrapless; load the kvm module of this project on a host with it, or use --irqchip plic",
@@ -40,11 +41,12 @@ pub fn create(vm: &Arc<VmFd>, vcpus: u16) -> Result<Arc<Chip>> {
         irqfds: (0..=SOURCES).map(|_| OnceLock::new()).collect(),
         identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
     };
-    port.set(uapi::GRP_CONFIG, uapi::CONFIG_NR_SOURCES, SOURCES.into())
+    let highest = chip::highest(messages).into();
+    port.set(uapi::GRP_CONFIG, uapi::CONFIG_NR_SOURCES, highest)
         .map_err(|e| Error::failed("KVM refuses the configuration of Xtrapless", e))?;
     port.set(uapi::GRP_CTRL, uapi::CTRL_INIT, 0)
         .map_err(|e| Error::failed("KVM cannot allocate an interrupt domain", e))?;
-    Ok(Arc::new(Chip::new(Box::new(port), vcpus)))
+    Ok(Arc::new(Chip::new(Box::new(port), vcpus, messages)))
 }
 
 /// Numbers for [`KvmPort`]s; 0 is none.
@@ -141,6 +143,12 @@ impl Port for KvmPort {
     fn lend_irqfd(&self, source: u16, event: &EventFd) -> io::Result<()> {
         self.vm
             .register_irqfd(event, source.into())
+            .map_err(os_error)
+    }
+
+    fn take_back(&self, source: u16, event: &EventFd) -> io::Result<()> {
+        self.vm
+            .unregister_irqfd(event, source.into())
             .map_err(os_error)
     }
 

@@ -16,6 +16,7 @@ pub mod controller;
 #[cfg(target_arch = "riscv64")]
 pub mod kvm;
 pub mod line;
+mod messages;
 pub mod port;
 pub mod source;
 mod state;

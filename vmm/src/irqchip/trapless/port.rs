@@ -21,6 +21,8 @@ pub trait Port: Send + Sync {
     fn add_irqfd(&self, source: u16, resample: bool) -> io::Result<()>;
     /// Passes an existing eventfd for a source to KVM.
     fn lend_irqfd(&self, source: u16, event: &EventFd) -> io::Result<()>;
+    /// Takes an eventfd of [`lend_irqfd`](Self::lend_irqfd) away from KVM.
+    fn take_back(&self, source: u16, event: &EventFd) -> io::Result<()>;
     /// Passes existing eventfds for a resampled source to KVM.
     fn lend_resampled(&self, source: u16, trigger: &EventFd, resample: &EventFd) -> io::Result<()>;
     /// Writes the eventfd of a source.

@@ -1,10 +1,14 @@
 //! Sources of Xtrapless in the formats of KVM's source table and `ugenvsei`.
 
 use crate::irqchip::wire::Kind;
+use std::ops::RangeInclusive;
 use trapless_isa::xtrapless;
 
 /// Sources of a guest: enough for all devices and 32 of the test device.
 pub const SOURCES: u16 = 63;
+
+/// Sources for messages of PCI functions, in guests that have a PCI host: all that KVM has besides.
+pub const MESSAGES: RangeInclusive<u16> = SOURCES + 1..=xtrapless::limits::MAX_SOURCES as u16;
 
 /// Priority of every source; guests can order them by `vsthreshold`.
 const PRIORITY: u64 = 1;

@@ -1,6 +1,7 @@
 //! Xtrapless against a model of KVM and the controller.
 
 use crate::irqchip::controller::InterruptController;
+use crate::irqchip::messages::Message;
 use crate::irqchip::options::Injection;
 use crate::irqchip::trapless::chip::Chip;
 use crate::irqchip::trapless::controller::Controller;
@@ -11,6 +12,7 @@ use crate::irqchip::trapless::state::file_word;
 use crate::irqchip::trapless::uapi;
 use crate::irqchip::wire::{Kind, Wire};
 use crate::kvm::sbi;
+use crate::map;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::RawFd;
@@ -48,7 +50,12 @@ impl Mock {
 }
 
 impl Port for Mock {
-    fn lend_irqfd(&self, _: u16, _: &EventFd) -> io::Result<()> {
+    fn lend_irqfd(&self, source: u16, _: &EventFd) -> io::Result<()> {
+        self.model().log.push(format!("lend {source}"));
+        Ok(())
+    }
+    fn take_back(&self, source: u16, _: &EventFd) -> io::Result<()> {
+        self.model().log.push(format!("take {source}"));
         Ok(())
     }
     fn lend_resampled(&self, source: u16, _: &EventFd, _: &EventFd) -> io::Result<()> {
@@ -103,8 +110,12 @@ impl Port for Mock {
 }
 
 fn chip() -> (Mock, Arc<Chip>) {
+    chip_with(false)
+}
+
+fn chip_with(messages: bool) -> (Mock, Arc<Chip>) {
     let mock = Mock::default();
-    let chip = Arc::new(Chip::new(Box::new(mock.clone()), 2));
+    let chip = Arc::new(Chip::new(Box::new(mock.clone()), 2, messages));
     (mock, chip)
 }
 
@@ -177,6 +188,43 @@ fn a_lent_source_is_resampled_without_this_process() {
     assert_eq!(routed, Some((sbi::SUCCESS, 0)));
 }
 
+/// Promise: a message is an edge of the source that its word names, if that is one for messages;
+/// all others are refused, and a guest without a PCI host has none.
+#[test]
+fn messages_name_sources_and_no_others_than_theirs() {
+    let (mock, chip) = chip_with(true);
+    let controller = Controller::new(chip, Injection::Ugenvsei);
+    let messages = controller.messages().unwrap().messages;
+    let message = |address, data| Message { address, data };
+    for (address, data) in [
+        (map::MESSAGES_BASE, 63),
+        (map::MESSAGES_BASE, 1024),
+        (map::MESSAGES_BASE, 1 << 16 | 64),
+        (map::MESSAGES_BASE + 4, 64),
+    ] {
+        assert!(messages.add(message(address, data)).is_err(), "{data}");
+    }
+    let args = [70, 1, 0, 0, 0, 0];
+    let routed = controller.sbi_call(uapi::SBI_EXT, 0, &args);
+    assert_eq!(routed, Some((sbi::SUCCESS, 0)), "before it has a message");
+    let event = EventFd::new(libc::EFD_NONBLOCK).unwrap();
+    let first = messages.add(message(map::MESSAGES_BASE, 70)).unwrap();
+    assert_eq!(
+        mock.get(uapi::GRP_SOURCE, 70).unwrap(),
+        entry(Kind::Edge, 1)
+    );
+    messages.attach(first, &event).unwrap();
+    let next = message(map::MESSAGES_BASE, 1023);
+    let next = messages.change(first, next, Some(&event)).unwrap();
+    messages.detach(next, &event).unwrap();
+    let expected = ["lend 70", "take 70", "lend 1023", "take 1023"];
+    assert_eq!(mock.take_log(), expected);
+    let without = self::controller(Injection::Ugenvsei);
+    assert!(without.messages().is_none());
+    let routed = without.sbi_call(uapi::SBI_EXT, 0, &args);
+    assert_eq!(routed, Some((sbi::ERR_INVALID_PARAM, 0)));
+}
+
 #[test]
 fn a_guest_routes_only_what_exists() {
     let (mock, chip) = chip();
@@ -246,6 +294,11 @@ fn a_restored_chip_has_routes_files_and_lines_and_catches_up_with_devices() {
 /// A controller without KVM, for tests of what uses one.
 pub(crate) fn controller(way: Injection) -> Controller {
     Controller::new(chip().1, way)
+}
+
+/// The same with sources for messages.
+pub(crate) fn controller_with_messages() -> Controller {
+    Controller::new(chip_with(true).1, Injection::Ugenvsei)
 }
 
 #[test]
