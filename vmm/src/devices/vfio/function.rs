@@ -8,10 +8,12 @@ use crate::devices::vfio::space::{Bar, Space, register};
 use crate::error::{Error, Result};
 use crate::irqchip::messages::Messages;
 use std::any::Any;
+use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trapless_isa::page::PAGE_SIZE;
 use trapless_pci::Windows;
+use vmm_sys_util::eventfd::EventFd;
 
 /// A BAR where the guest has put it.
 struct Placed {
@@ -53,18 +55,23 @@ impl Passed {
     pub fn new(device: Arc<dyn Device>, ways: Ways) -> Result<Self> {
         device.reset();
         let refuse = |why: &str| Error::user(format!("--vfio {}: the device {why}", device.name()));
-        let (pin, messages) = (ways.intx.is_some(), ways.messages.is_some());
-        let space = Space::new(&*device, pin, messages).map_err(refuse)?;
-        let msix = match (space.msix(), ways.messages) {
+        let events = |e| Error::failed("cannot create the events of MSI-X", e);
+        let messages = match ways.messages {
+            Some(messages) if sends_messages(&*device).map_err(events)? => Some(messages),
+            _ => None,
+        };
+        let pin = ways.intx.is_some();
+        let space = Space::new(&*device, pin, messages.is_some()).map_err(refuse)?;
+        let msix = match (space.msix(), messages) {
             (Some(place), Some(messages)) => {
                 let msix = Msix::new(place.clone(), Arc::clone(&device), messages);
-                Some(msix.map_err(|e| Error::failed("cannot create the events of MSI-X", e))?)
+                Some(msix.map_err(events)?)
             }
             _ => None,
         };
         if msix.is_none() && !pin {
             return Err(refuse(
-                "has no interrupts for this guest: no INTx, and MSI-X does not go to guests with a PLIC",
+                "has no interrupts for this guest: no INTx, and MSI-X needs more than a PLIC, in the host and in the guest",
             ));
         }
         let passed = Self {
@@ -258,6 +265,16 @@ impl Drop for Passed {
         }
         self.set_command(0);
     }
+}
+
+/// Whether the host lets the device interrupt by MSI-X: it may have nothing that takes messages.
+fn sends_messages(device: &dyn Device) -> io::Result<bool> {
+    let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)?;
+    let sends = device.enable_msix(&[&event]).is_ok();
+    if sends {
+        device.disable_msix();
+    }
+    Ok(sends)
 }
 
 /// What is left of `part` without the pages that hold `bytes`.

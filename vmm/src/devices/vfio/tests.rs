@@ -37,6 +37,8 @@ struct Model {
     vectors: Vec<EventFd>,
     intx: Option<EventFd>,
     unmasked: usize,
+    /// The host has nothing that takes messages.
+    no_msix: bool,
     resets: usize,
     /// Messages by route, with the descriptor of an attached event.
     routes: Vec<Option<(Message, Option<RawFd>)>>,
@@ -143,6 +145,9 @@ impl Device for Fake {
     fn enable_msix(&self, events: &[&EventFd]) -> io::Result<usize> {
         let mut model = self.model();
         assert!(model.intx.is_none(), "VFIO has one kind at a time");
+        if model.no_msix {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         model.vectors = events.iter().map(|e| e.try_clone().unwrap()).collect();
         Ok(events.len())
     }
@@ -518,6 +523,23 @@ fn what_cannot_be_passed_is_refused_with_a_reason() {
     };
     assert!(refused(&|space| space[0x0e] = 1, true).contains("bridge"));
     assert!(refused(&|_| {}, false).contains("interrupt"));
+}
+
+/// Promise: a guest is offered MSI-X only if the host can have it, and INTx else.
+#[test]
+fn hosts_without_messages_pass_intx() {
+    let fake = Fake::default();
+    fake.model().space = physical();
+    fake.model().no_msix = true;
+    let device: Arc<dyn Device> = Arc::new(fake.clone());
+    let ways = Ways {
+        intx: Some(Intx::connect(&device, 29, &*plic::unconnected()).unwrap()),
+        messages: Some(Arc::new(fake.clone())),
+        windows: Windows::virt(0x9000_0000),
+    };
+    let passed = Passed::new(device, ways).unwrap();
+    assert_eq!(capabilities(&passed), [0x01, 0x10]);
+    assert!(fake.model().intx.is_some());
 }
 
 /// Promise: a level goes up with the device's and down with the completion, which lets VFIO look at
