@@ -1,8 +1,9 @@
 //! A hostile kernel before a PCI host: accesses of any width to configuration spaces, BARs and
 //! message tables, with virtio devices behind them whose memory has any content.
 //!
-//! Some steps place the BARs and start a device, so that the rest reaches its queues. Besides not
-//! panicking: a function that is not bus master sends no message and leaves memory as it is, and a
+//! Some steps place the BARs and start a device, so that the rest reaches its queues; the second
+//! device is a network card with virtual functions, which share it. Besides not panicking: a
+//! function that is not bus master sends no message and leaves memory as it is, and a
 //! host that is saved and restored is the same.
 
 #![no_main]
@@ -14,13 +15,13 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::virtio::console::Console;
-use trapless_devices::virtio::net::{Loopback, Net};
+use trapless_devices::virtio::net::{Loopback, Net, switch};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_devices::{
     DeviceId, Dma, GuestRam, IrqLine, MmioDevice, Persist, StateReader, StateWriter,
 };
 use trapless_pci::virtio::VirtioPci;
-use trapless_pci::{Host, Parts, Windows};
+use trapless_pci::{Function, Host, Parts, Windows};
 use vm_memory::{Bytes, GuestAddress};
 
 const RAM: u64 = 0x8000_0000;
@@ -31,6 +32,9 @@ const LOW: u64 = 0x4000_0000;
 const HIGH: u64 = 0x4_0000_0000;
 const STEP: u64 = 0x1_0000;
 const DEVICES: u64 = 3;
+/// The one that is shared, and its virtual functions.
+const SHARED: u64 = 2;
+const VIRTUAL: u64 = 2;
 
 #[derive(Clone, Default)]
 struct Wire(Arc<AtomicBool>);
@@ -95,9 +99,16 @@ fn host(ram: &Arc<GuestRam>, system: &Arc<System>) -> Host {
         let rng = Rng::new(Box::new(SeededEntropy::new(1)));
         Box::new(VirtioPci::new(rng, at.memory, Box::new(())))
     });
-    host.plug(|at| {
-        let net = Net::new(Box::new(Loopback::default()), [2; 6]);
-        Box::new(VirtioPci::new(net, at.memory, Box::new(())))
+    host.plug_shared(VIRTUAL as usize, |at| {
+        let addresses = [[2; 6], [4; 6], [6; 6]];
+        let ports = switch(Box::<Loopback>::default(), &addresses);
+        let ends = ports.into_iter().zip(addresses).zip(at);
+        let functions = ends.map(|((port, address), at)| {
+            let net = Net::new(Box::new(port), address);
+            let function = VirtioPci::new(net, at.memory, Box::new(()));
+            Box::new(function.with_virtual_functions()) as Box<dyn Function>
+        });
+        functions.collect()
     });
     host.plug(|at| {
         let console = Console::new(Box::new(std::io::sink()));
@@ -134,9 +145,31 @@ impl Guest {
         self.put16(Self::space(device, 4), 6);
     }
 
+    /// Lets virtual functions exist and be bus masters; their BARs follow each other.
+    fn share(&mut self) {
+        let at = |offset: u64| Self::space(SHARED, 0x100 + offset);
+        let place = SHARED * STEP + STEP / 2;
+        self.put(at(0x28), (LOW + place) as u32);
+        self.put(at(0x34), (HIGH + place) as u32);
+        self.put(at(0x38), (HIGH >> 32) as u32);
+        self.put16(at(0x10), VIRTUAL as u16);
+        self.put16(at(8), 9);
+        for function in 1..=VIRTUAL {
+            self.put16(Self::space(SHARED, 4) + (function << 12), 4);
+        }
+    }
+
+    /// The BAR of a device, or of a virtual function, which are counted after them.
+    fn bar(device: u64) -> u64 {
+        match device.checked_sub(DEVICES + 1) {
+            Some(function) => HIGH + SHARED * STEP + STEP / 2 + function * 0x4000,
+            None => HIGH + device * STEP,
+        }
+    }
+
     /// The handshake as a kernel does it, with queues of eight in the first pages of RAM.
     fn start(&mut self, device: u64) {
-        let bar = HIGH + device * STEP;
+        let bar = Self::bar(device);
         for status in [0, 1, 3] {
             self.host.write(bar + 0x14, &[status]);
         }
@@ -167,19 +200,28 @@ impl Guest {
         Ok(())
     }
 
-    /// Whether function 0 of a device is bus master.
-    fn is_master(&mut self, device: u64) -> bool {
-        let mut command = [0; 2];
-        self.host.read(Self::space(device, 4), &mut command);
-        command[0] & 4 != 0
+    /// Functions that are bus master, by routing ID. Those that do not exist read as ones.
+    fn masters(&mut self) -> Vec<u32> {
+        let ids = 0..(DEVICES as u32 + 1) << 3;
+        let master = |id: &u32| {
+            let mut command = [0; 2];
+            let place = ECAM + (u64::from(*id) << 12) + 4;
+            self.host.read(place, &mut command);
+            command[0] & 4 != 0 && command != [0xff; 2]
+        };
+        ids.filter(master).collect()
     }
 
     fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         let device = input.int_in_range(0..=DEVICES)?;
-        let before: Vec<bool> = (0..=DEVICES).map(|device| self.is_master(device)).collect();
-        match input.int_in_range(0..=8_u8)? {
+        let before = self.masters();
+        match input.int_in_range(0..=9_u8)? {
             0 => self.place(device),
-            1 => self.start(device),
+            1 => {
+                let functions = DEVICES + VIRTUAL;
+                self.start(input.int_in_range(0..=functions)?);
+            }
+            8 => self.share(),
             2 => {
                 let at = u64::from(input.arbitrary::<u16>()? % 0x140);
                 self.access(Self::space(device, at), input)?;
@@ -190,7 +232,8 @@ impl Guest {
             }
             4 => {
                 let at = u64::from(input.arbitrary::<u16>()?) % 0x4008;
-                self.access(HIGH + device * STEP + at, input)?;
+                let device = input.int_in_range(0..=DEVICES + VIRTUAL)?;
+                self.access(Self::bar(device) + at, input)?;
             }
             5 => {
                 let wild: u64 = input.arbitrary()?;
@@ -206,16 +249,17 @@ impl Guest {
             }
             7 => {
                 let queue = u64::from(input.arbitrary::<u8>()? % 3);
-                self.put16(HIGH + device * STEP + 0x3000 + 4 * queue, queue as u16);
+                let device = input.int_in_range(0..=DEVICES + VIRTUAL)?;
+                self.put16(Self::bar(device) + 0x3000 + 4 * queue, queue as u16);
             }
             _ => self.host.poll(),
         }
         let seen = std::mem::take(&mut *self.system.seen.lock().expect("nobody panics"));
+        let after = self.masters();
         for DeviceId(id) in seen {
-            let device = u64::from(id >> 3);
             // A reset in the middle of a step takes the right away after it was used.
-            let allowed = before[device as usize] || self.is_master(device);
-            assert!(allowed, "device {device} is not bus master");
+            let allowed = before.contains(&id) || after.contains(&id);
+            assert!(allowed, "function {id:#x} is not bus master");
         }
         Ok(())
     }
@@ -242,6 +286,7 @@ fuzz_target!(|data: &[u8]| {
         guest.place(device);
         guest.start(device);
     }
+    guest.share();
     while !input.is_empty() {
         if guest.step(&mut input).is_err() {
             break;

@@ -69,8 +69,8 @@ fn requests_are_answered_and_told() {
     assert_eq!(vectors, [1, 0xffff, 0xffff], "vectors that there are");
 }
 
-/// Promise: a function that is not bus master writes nothing and interrupts nobody by messages. What
-/// it was asked meanwhile it does when it is again, and what was pending is sent.
+/// Promise: a function that is not bus master writes nothing and interrupts nobody by messages.
+/// What it was asked meanwhile it does when it is again, and what was pending is sent.
 #[test]
 fn only_bus_masters_reach_memory() {
     let mut rig = Rig::with(two_sources);

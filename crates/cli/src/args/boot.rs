@@ -76,7 +76,7 @@ pub struct BootArgs {
     /// [default: share]. Repeat for more.
     #[arg(long, value_name = "FOLDER[,ro][,tag=NAME]")]
     pub share: Vec<Share>,
-    /// Disk image on a controller of NVM Express, /dev/nvme0n1 in Linux, with the options of --disk;
+    /// Disk image on a controller of NVM Express, Linux' /dev/nvme0n1, with the options of --disk;
     /// the same as `--pci nvme,FILE`. Repeat for more.
     #[arg(long, value_name = "FILE[,rw|,ro][,format=raw|qcow2]")]
     pub nvme: Vec<Image>,
