@@ -11,7 +11,8 @@ const RULES: [&str; 19] = [
 ];
 
 /// Functions of Linux that `docs/interrupts/` names.
-const LINUX: [&str; 34] = [
+const LINUX: [&str; 35] = [
+    "handle_edge_irq",
     "handle_fasteoi_irq",
     "irqfd_wakeup",
     "kvm_arch_disable_virtualization_cpu",

@@ -99,6 +99,14 @@ impl DeviceMap {
         Self::new(windows)
     }
 
+    /// The same map with the registers and pages of message windows (Xtrapless).
+    pub fn with_message_windows(self) -> Self {
+        let mut windows = self.windows;
+        windows.push(DeviceWindow::new(0x302_0000, 0x4000, "window_registers"));
+        windows.push(DeviceWindow::new(0x2800_0000, 0x10_0000, "messages"));
+        Self::new(windows)
+    }
+
     /// Number of windows.
     pub fn len(&self) -> usize {
         self.windows.len()

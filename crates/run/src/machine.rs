@@ -103,10 +103,13 @@ pub fn ledger_config(config: &MachineConfig) -> Config {
         _ => plain,
     };
     let high = config.pci_windows().high.start;
-    Config {
-        devices: plain.devices.with_pci(high),
-        ..plain
-    }
+    let devices = plain.devices.with_pci(high);
+    let devices = if config.windows {
+        devices.with_message_windows()
+    } else {
+        devices
+    };
+    Config { devices, ..plain }
 }
 
 /// Names of the extensions that are enabled, and of those that are not.
