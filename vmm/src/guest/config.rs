@@ -99,8 +99,8 @@ pub struct Config {
     pub reconnect: Duration,
 
     /// PCI device of the host that the guest gets for itself, bound to vfio-pci (0000:00:01.0, or
-    /// its folder in /sys/bus/pci/devices); with `,relay` the host takes its interrupts even if the
-    /// guest could; may be repeated
+    /// its folder in /sys/bus/pci/devices); with `,relay` the host relays interrupts even if
+    /// hardware could interrupt a guest with AIA; may be repeated
     #[arg(long, value_name = "DEVICE[,relay]", value_parser = parse_pci)]
     pub vfio: Vec<Chosen>,
 
