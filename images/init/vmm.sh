@@ -29,6 +29,7 @@ load_kvm_module() {
     kvm_loaded=stock
     wanted=${trapless_kvm:-${kvm:-patched}}
     loop=${run_loop:-stock}
+    options=
     # The kernel that host_kernel=patched builds has no other KVM.
     case $(uname -r) in
     *-trapless)
@@ -38,6 +39,7 @@ load_kvm_module() {
         wanted=fixed
         # insmod does not load what the module needs: this, where devices can be passed.
         modprobe -q irqbypass
+        if [ "${delivery:-}" = relay ]; then options="irq_bypass=0"; fi
         ;;
     esac
     if [ "$loop" != stock ]; then
@@ -50,7 +52,7 @@ load_kvm_module() {
     if [ -e /lib/trapless/unpatched ] && wants_patched_kvm; then
         give_up "Linux $(uname -r) has no KVM with this project's patches: use kvm=stock, without run_loop"
     fi
-    options="run_loop=$loop"
+    options="run_loop=$loop $options"
     case ${boost:-auto} in
     off) options="$options boost=0" ;;
     rt) options="$options boost_rt=1" ;;
@@ -173,7 +175,7 @@ vmm_start() {
             set -- --tap "$interface" "$@"
         fi
         # Devices are the first guest's.
-        for device in $(echo "${trapless_vfio:-}" | tr , ' '); do set -- --vfio "$device" "$@"; done
+        for device in $(echo "${trapless_vfio:-}" | tr , ' '); do set -- --vfio "$device${vfio_way:+,$vfio_way}" "$@"; done
         vmm_run 0 "$@" </dev/null &
         ;;
     qemu)

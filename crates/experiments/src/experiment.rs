@@ -83,6 +83,10 @@ pub struct Host {
     /// Images whose files are added to the host's, for this workload only.
     #[serde(default)]
     pub images: Vec<String>,
+    /// Virtual functions of the machine's network card, which is a PCI device if it has any: they
+    /// are there to be passed to guests, behind an IOMMU.
+    #[serde(default)]
+    pub virtual_functions: usize,
     /// Shell script that starts the guest (`vmm_start`, `vmm_wait`); by default it does only that.
     pub script: Option<String>,
     /// As those of the guest.

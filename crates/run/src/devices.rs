@@ -103,6 +103,44 @@ fn on(transport: Transport) -> &'static str {
     }
 }
 
+/// The network that a machine has if nothing is said of one: who answers pings.
+fn peer() -> CardEnd {
+    CardEnd::Backend(Box::new(Peer::new([0x52, 0x54, 0, 0, 0, 2], net::GATEWAY)))
+}
+
+/// Adds a network card with `vfs` virtual functions.
+fn plug_card(
+    peripherals: &mut Peripherals,
+    end: CardEnd,
+    vfs: usize,
+    complain: &dyn Fn() -> Box<Complain>,
+) -> Result<(), Error> {
+    let card = SharedCard {
+        end,
+        addresses: (0..=vfs).map(address).collect(),
+        virtual_events: (0..vfs).map(|_| complain() as _).collect(),
+    };
+    peripherals.plug_shared_card(card, complain())
+}
+
+/// The devices of a workload's machine, with a UART that writes to `console`: the usual ones, or a
+/// network card with `vfs` virtual functions instead of the usual card.
+///
+/// # Errors
+/// If that many virtual functions do not fit.
+pub fn of_workload(console: Box<dyn Write + Send>, vfs: usize) -> Result<Peripherals, Error> {
+    let mut peripherals = Peripherals::new(console);
+    if vfs != 0 {
+        let left = Arc::new(AtomicU32::new(COMPLAINTS));
+        let complain = || {
+            let left = Arc::clone(&left);
+            Box::new(Complain { left })
+        };
+        plug_card(&mut peripherals, peer(), vfs, &complain)?;
+    }
+    Ok(peripherals)
+}
+
 impl Devices {
     /// The devices of `spec`.
     pub fn new(spec: &BootSpec) -> Self {
@@ -277,10 +315,7 @@ impl Devices {
         outside: &mut Outside,
     ) -> Result<(), Error> {
         let end = match &self.network {
-            Network::Peer => {
-                let peer = Peer::new([0x52, 0x54, 0, 0, 0, 2], net::GATEWAY);
-                CardEnd::Backend(Box::new(peer))
-            }
+            Network::Peer => peer(),
             Network::User(forwards) if cable => {
                 CardEnd::Cable(outside.connect(forwards).map_err(Error::Invalid)?)
             }
@@ -295,14 +330,7 @@ impl Devices {
             Network::None => return Ok(()),
         };
         match end {
-            end if self.vfs != 0 => {
-                let card = SharedCard {
-                    end,
-                    addresses: (0..=self.vfs).map(address).collect(),
-                    virtual_events: (0..self.vfs).map(|_| complain() as _).collect(),
-                };
-                peripherals.plug_shared_card(card, complain())
-            }
+            end if self.vfs != 0 => plug_card(peripherals, end, self.vfs, complain),
             CardEnd::Backend(end) => peripherals.plug(self.net, Net::new(end, MAC), complain()),
             CardEnd::Cable(out) => peripherals.plug_cable(self.net, out, MAC, complain()),
         }

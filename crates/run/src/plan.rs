@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use trapless_experiments::{Experiment, Value};
 use trapless_images::{Images, Kept, Overlay, overlay};
 use trapless_ledger::document::{Measurement, RunInfo, Work};
-use trapless_machine::preset::Size;
-use trapless_machine::{Content, Machine, MachineConfig, Machines, Outcome, Payload, Peripherals};
+use trapless_machine::preset::{Interrupts, Size};
+use trapless_machine::{Content, Machine, MachineConfig, Machines, Outcome, Payload};
 
 use crate::checkpoint::{self, Checkpoint, Key, Place, Store, program};
 use crate::console::{ConsoleTap, Lines, SharedRecorder, Transcript};
@@ -19,7 +19,7 @@ use crate::machine;
 use crate::observe::Observation;
 use crate::spec::{EngineChoice, RunId, RunSpec, Spec, Vmm, WorkloadSpec};
 use crate::trapless::Trapless;
-use crate::{files, interrupt, own, project};
+use crate::{devices, files, interrupt, own, project};
 
 /// Maximum command line of Linux on riscv64, less the words that a run and `explore` add.
 const MAX_COMMAND_LINE: usize = 1023 - 64;
@@ -227,10 +227,11 @@ impl Plan {
         let kernel = files::content(&kernel, "kernel")?;
         let firmware = files::read(&take(&mut images, "opensbi")?, "opensbi")?;
         let mut archives = vec![take(&mut images, host)?];
-        for name in &experiment.host.images {
-            archives.push(take(&mut images, name)?);
-        }
-        for name in &kernels.archives {
+        // Those of a release replace what the kernel's archives say of its modules.
+        let (last, first) = (&experiment.host.images)
+            .into_iter()
+            .partition::<Vec<_>, _>(|name| name.contains('@'));
+        for name in first.into_iter().chain(&kernels.archives).chain(last) {
             archives.push(take(&mut images, name)?);
         }
         for (name, kernel) in kernels.others {
@@ -372,6 +373,11 @@ impl Plan {
             &self.spec.settings_of(&run.machine),
         )?;
         config.seed = run.seed;
+        if self.experiment.host.virtual_functions != 0 {
+            // What passes them to guests, whose messages need interrupt files or windows
+            config.iommu = true;
+            config.windows |= matches!(config.interrupts, Interrupts::Trapless);
+        }
         Ok(config)
     }
 
@@ -434,7 +440,8 @@ impl Plan {
             append: self.command_line(run.seed),
             dtb: None,
         };
-        let peripherals = Peripherals::new(Box::new(tap));
+        let vfs = self.experiment.host.virtual_functions;
+        let peripherals = devices::of_workload(Box::new(tap), vfs)?;
         let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
         observation.follow(&recorder);
         if start == Start::Boot {
@@ -442,7 +449,7 @@ impl Plan {
         }
         machine.add_sink(Box::new(recorder.clone()));
         machine::accompany(&mut machine, &self.spec.options, &config, move |config| {
-            let nowhere = Peripherals::new(Box::new(std::io::sink()));
+            let nowhere = devices::of_workload(Box::new(std::io::sink()), vfs)?;
             Machine::boot(config, &payload, nowhere)
         })?;
         Ok(Ready {
