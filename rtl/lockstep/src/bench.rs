@@ -656,7 +656,10 @@ impl Bench {
         for addr in self.ram.damaged() {
             text += &format!("  {addr:x?}\n");
         }
-        text + &format!("cycle {}: {difference}", self.counts.cycles)
+        let Counts {
+            accesses, cycles, ..
+        } = self.counts;
+        text + &format!("after {accesses} accesses, in cycle {cycles}: {difference}")
     }
 }
 
