@@ -68,6 +68,14 @@ module steps (
     (* hierconn *) wire        \dut.engine.walk.second ;
     (* hierconn *) wire        \dut.engine_req ;
     (* hierconn *) wire [9:0]  \dut.engine.sources ;
+    (* hierconn *) wire [60:0] \dut.engine.entry ;
+    (* hierconn *) wire [60:0] \dut.engine.file ;
+    (* hierconn *) wire [60:0] \dut.engine.lines ;
+    (* hierconn *) wire [60:0] \dut.engine.walk.table_at ;
+    (* hierconn *) wire [31:0] \dut.engine.posted ;
+    (* hierconn *) wire [60:0] \dut.mem_base ;
+    (* hierconn *) wire [17:0] \dut.mem_word ;
+    (* hierconn *) wire [87:0] \dut.tables_ppns ;
     (* hierconn *) wire        \dut.harts[0].unit.dead ;
     (* hierconn *) wire        \dut.harts[1].unit.dead ;
     wire [1:0] dead = {\dut.harts[1].unit.dead , \dut.harts[0].unit.dead };
@@ -221,6 +229,38 @@ module steps (
             default: ;
         endcase
     end
+
+    // The domain that a job may touch: that of the post, of the operand that the hart hands over, or
+    // of the slot; a poke that of the slot of the hart that is poked. And where its tables are, by
+    // what memory has answered.
+    reg [15:0] domain;
+    reg [60:0] its_entry, its_vharts, its_file, its_lines;
+    wire [60:0] base_now = {8'b0, \dut.tables_ppns [44*\dut.engine.who +:44], 9'b0};
+    wire [15:0] slot_domain = \dut.slot_doms [16*\dut.engine.who +:16];
+    always @(posedge clk) begin
+        case (state)
+            `STEP_START: domain <= job == `JOB_POST ? \dut.engine.posted [31:16]
+                : job == `JOB_GENERATE || (job == `JOB_MAP && operand[`XTL_HIFMAP_V])
+                ? operand[`XTL_HGENVSI_DOM] : slot_domain;
+            `STEP_LOOK, `STEP_CLAIM_ALSO: domain <= slot_domain;
+            `STEP_MAP: if (flow == `FLOW_DETACH)
+                domain <= slot_v[\dut.engine.who ] ? slot_domain : operand[`XTL_HIFMAP_DOM];
+            default: ;
+        endcase
+        if (\dut.ack && state == `STEP_FIND_DOMAIN)
+            its_entry <= base_now + {43'b0, domain, 2'b00};
+        if (\dut.ack && state == `STEP_FIND_FILE && !\dut.engine.walk.second )
+            its_vharts <= mem_rdata[63:3];
+        if (\dut.ack && state == `STEP_FIND_FILE && \dut.engine.walk.second )
+            its_file <= {8'b0, mem_rdata[`XTL_VHART_ENTRY_FILE], 7'b0};
+        if (\dut.ack && state == `STEP_FIND_LINES)
+            its_lines <= mem_rdata[63:3];
+    end
+    wire in_file = state == `STEP_SET_SOFT || state == `STEP_SET_PENDING || state == `STEP_GET_CTL
+        || state == `STEP_SET_ENABLE || state == `STEP_SET_THRESHOLD || state == `STEP_SET_STATE
+        || state == `STEP_GET_ENABLE || state == `STEP_GET_THRESHOLD || state == `STEP_MARK;
+    wire in_lines = state == `STEP_SET_LINE || state == `STEP_GET_LINE
+        || state == `STEP_SET_RESAMPLE;
 
     // How far a job is: it grows with each step.
     reg [1:0] phase;
@@ -378,6 +418,45 @@ module steps (
 `ifdef PROVE_ends
         if (begun && steps_before)
             assert (far > far_before);
+`endif
+`ifdef PROVE_isolation
+        if (begun) begin
+            if (!at_rest && state != `STEP_LOOK && state != `STEP_MAP && state != `STEP_CLAIM_ALSO
+                    && state != `STEP_CHOOSE && state != `STEP_PUSH)
+                assert (\dut.engine.dom == domain);
+            if (\dut.engine_req && state == `STEP_FIND_DOMAIN)
+                assert (\dut.mem_base == base_now && \dut.mem_word == {domain, 2'b00});
+            // What the induction needs: the tables are those of the domain.
+            if (state == `STEP_FIND_FILE || state == `STEP_FIND_SOURCE || state == `STEP_FIND_LINES
+                    || searches || in_file || in_lines)
+                assert (\dut.engine.entry == its_entry);
+            if (state == `STEP_FIND_FILE && \dut.engine.walk.second )
+                assert (\dut.engine.walk.table_at == its_vharts);
+            if (searches || in_file)
+                assert (\dut.engine.file == its_file);
+            if (in_lines)
+                assert (\dut.engine.lines == its_lines);
+            if (state == `STEP_MAP && flow == `FLOW_PROBE && \dut.engine.exists )
+                assert (\dut.engine.entry == its_entry && \dut.engine.file == its_file);
+            if (state == `STEP_MAP && flow == `FLOW_PROBE)
+                assert (\dut.engine.dom == domain);
+            if (finds && flow == `FLOW_PROBE)
+                assert (!\dut.engine.exists );
+            if (state == `STEP_START)
+                assert (\dut.engine.dom == \dut.engine.posted [31:16]);
+            // Accesses lead through them, and stay in the file and the lines.
+            if (\dut.engine_req && state == `STEP_FIND_FILE)
+                assert (\dut.engine.walk.second ? \dut.mem_base == its_vharts
+                    && \dut.mem_word == {2'b00, \dut.engine.vhart }
+                    : \dut.mem_base == its_entry && \dut.mem_word < 18'd4);
+            if (in_file)
+                assert (\dut.mem_base == its_file && \dut.mem_word < `XTL_FILE_SIZE / 8);
+            if (in_lines)
+                assert (\dut.mem_base == its_lines && \dut.mem_word < 18'd32);
+            // Nothing else is stored to, but the queue.
+            if (\dut.engine_req && mem_op != 2'd0)
+                assert (in_file || in_lines || state == `STEP_PUSH);
+        end
 `endif
     end
 endmodule
