@@ -99,9 +99,12 @@ def plot(results, step, key, title):
         _, height = at(0, y)
         parts.append(f'<line x1="70" x2="470" y1="{height}" y2="{height}" stroke="#ddd"/>'
                      f'<text x="64" y="{height + 4}" text-anchor="end">{y:,.0f}</text>')
+    free = 0
     for n in sorted({n for n, _ in every}):
-        if n in (1, 8, 16, 31, 64):
-            parts.append(f'<text x="{at(n, 0)[0]}" y="268" text-anchor="middle">{n}</text>')
+        x, _ = at(n, 0)
+        if x >= free:
+            parts.append(f'<text x="{x}" y="268" text-anchor="middle">{n}</text>')
+            free = x + 20
     for row, (kind, found) in enumerate(series.items()):
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*p) for p in found))
         colour = COLOURS[kind]
