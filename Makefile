@@ -8,7 +8,7 @@ ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRA
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
 .PHONY: help demo check test test-long bench setup test-setup package-setup build lint fuzz spec book \
-    python install package rtl-setup rtl-test
+    python install package rtl-setup rtl-test rtl-prove rtl-report
 
 help:
 	@echo 'make demo   build, fetch Debian packages, make images, compare interrupts on sbi, sstc, aia and trapless'
@@ -23,6 +23,8 @@ help:
 	@echo 'make spec   the specifications as HTML: out/spec/xtrapless.html, haiov.html'
 	@echo 'make book   all pages and the specification as one book: out/book/index.html'
 	@echo 'make rtl-test  the circuit of Xtrapless (rtl/) in lock-step with the model'
+	@echo 'make rtl-prove  properties of the circuit, by induction'
+	@echo 'make rtl-report  what the circuits cost: out/rtl-report/index.html'
 	@echo 'make fuzz   each fuzz target for SECONDS=60'
 
 setup:
@@ -105,6 +107,13 @@ rtl-setup: setup
 # The circuit of Xtrapless: not part of `make test`, because it needs Verilator.
 rtl-test: rtl-setup
 	tests/rtl
+
+rtl-prove: rtl-setup
+	scripts/rtl-prove
+	scripts/rtl-prove broken
+
+rtl-report: rtl-setup
+	scripts/rtl-report
 
 bench: build
 	$(CARGO) build --release --locked -p trapless-bench

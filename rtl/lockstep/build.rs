@@ -1,5 +1,6 @@
-//! Makes C++ of the circuit by Verilator, once for each number of harts, and compiles it.
-//! `LOCKSTEP_RTL` names another folder with a circuit, `LOCKSTEP_HARTS` other numbers, and
+//! Makes C++ of the circuits by Verilator and compiles it: the controller for several numbers of
+//! harts, and the IMSIC for several numbers of guest files and identities. `LOCKSTEP_RTL` names
+//! another folder with circuits, `LOCKSTEP_HARTS` and `LOCKSTEP_IMSICS` other numbers, and
 //! `LOCKSTEP_OPTIMIZE` another level for the C++ compiler.
 
 use std::path::{Path, PathBuf};
@@ -7,6 +8,8 @@ use std::process::Command;
 
 /// Numbers of harts.
 const HARTS: &str = "1 2 3 8";
+/// Guest files and identities of IMSICs.
+const IMSICS: &str = "0x63 5x255 63x63";
 
 fn main() {
     println!("cargo::rerun-if-env-changed=LOCKSTEP_RTL");
@@ -20,14 +23,20 @@ fn main() {
         .split_whitespace()
         .map(|n| n.parse().expect("LOCKSTEP_HARTS has numbers"))
         .collect();
-    for entry in std::fs::read_dir(rtl)
-        .expect("rtl/ is there")
-        .chain(std::fs::read_dir(rtl.join("generated")).expect("rtl/generated/ is there"))
-    {
-        let path = entry.expect("rtl/ can be read").path();
-        if path.extension().is_some_and(|e| e == "v" || e == "vh") {
-            println!("cargo::rerun-if-changed={}", path.display());
-        }
+    println!("cargo::rerun-if-changed=src/imsic.cpp");
+    println!("cargo::rerun-if-env-changed=LOCKSTEP_IMSICS");
+    let imsics = std::env::var("LOCKSTEP_IMSICS").unwrap_or_else(|_| IMSICS.into());
+    let imsics: Vec<(u8, u16)> = imsics
+        .split_whitespace()
+        .map(|text| {
+            let (guests, identities) = text.split_once('x').expect("GUESTSxIDENTITIES");
+            let guests = guests.parse().expect("LOCKSTEP_IMSICS has numbers");
+            let identities = identities.parse().expect("LOCKSTEP_IMSICS has numbers");
+            (guests, identities)
+        })
+        .collect();
+    for folder in [rtl.to_path_buf(), rtl.join("generated"), rtl.join("imsic")] {
+        watch(&folder);
     }
     let root = run(Command::new("verilator").args(["--getenv", "VERILATOR_ROOT"]));
     let include = Path::new(root.trim()).join("include");
@@ -42,19 +51,9 @@ fn main() {
     build.include(&include).include(include.join("vltstd"));
     build.file(include.join("verilated.cpp"));
     build.file(include.join("verilated_threads.cpp"));
-    let mut verilate = |top: &str, name: &str, arguments: &[String]| {
+    let mut verilate = |top: &str, name: &str, parameters: &[String]| {
         let folder = out.join(name);
-        // Files of an earlier build may have other names.
-        let _ = std::fs::remove_dir_all(&folder);
-        run(Command::new("verilator")
-            .args(["--cc", "-O3", "-Wno-fatal", "--language", "1364-2005"])
-            .args(["--x-assign", "unique", "--x-initial", "unique"])
-            .args(["--top-module", top, "--prefix", name])
-            .args(arguments)
-            .arg(format!("-I{}", rtl.display()))
-            .arg("--Mdir")
-            .arg(&folder)
-            .arg(rtl.join(top).with_extension("v")));
+        run_verilator(rtl, top, name, parameters, &folder);
         build.include(&folder);
         let files = std::fs::read_dir(&folder).expect("Verilator has made it");
         let mut files: Vec<_> = files.map(|f| f.expect("it can be read").path()).collect();
@@ -70,21 +69,74 @@ fn main() {
             &[format!("-GHARTS={harts}")],
         );
     }
-    for harts in &harts {
-        let name = format!("Circuit{harts}");
+    for (guests, identities) in &imsics {
+        let parameters = [
+            format!("-GGUESTS={guests}"),
+            format!("-GIDENTITIES={identities}"),
+        ];
+        let name = format!("Imsic{guests}x{identities}");
+        verilate("imsic/imsic", &name, &parameters);
+    }
+    let mut wrap = |source: &str, name: &str, definitions: &str| {
         let wrapper = out.join(format!("{name}.cpp"));
-        let source = Path::new("src/circuit.cpp")
-            .canonicalize()
-            .expect("it is there");
+        let source = Path::new(source).canonicalize().expect("it is there");
         let text = format!(
-            "#define HARTS {harts}\n#define TOP {name}\n#include \"{name}.h\"\n#include \"{}\"\n",
+            "#define TOP {name}\n{definitions}#include \"{name}.h\"\n#include \"{}\"\n",
             source.display()
         );
         std::fs::write(&wrapper, text).expect("OUT_DIR can be written");
         build.file(wrapper);
+    };
+    for harts in &harts {
+        let name = format!("Circuit{harts}");
+        wrap(
+            "src/circuit.cpp",
+            &name,
+            &format!("#define HARTS {harts}\n"),
+        );
+    }
+    for (guests, identities) in &imsics {
+        let symbol = format!("imsic_{guests}_{identities}");
+        let name = format!("Imsic{guests}x{identities}");
+        wrap(
+            "src/imsic.cpp",
+            &name,
+            &format!("#define SYMBOL {symbol}\n"),
+        );
     }
     build.compile("circuit");
     std::fs::write(out.join("circuits.rs"), table(&harts)).expect("OUT_DIR can be written");
+    std::fs::write(out.join("imsics.rs"), imsic_table(&imsics)).expect("OUT_DIR can be written");
+}
+
+/// Cargo runs this again when a source in a folder changes.
+fn watch(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.expect("the folder can be read").path();
+        if path.extension().is_some_and(|e| e == "v" || e == "vh") {
+            println!("cargo::rerun-if-changed={}", path.display());
+        }
+    }
+}
+
+/// Makes C++ of `top` in `folder`.
+fn run_verilator(rtl: &Path, top: &str, name: &str, parameters: &[String], folder: &Path) {
+    let source = rtl.join(top).with_extension("v");
+    // Files of an earlier build may have other names.
+    let _ = std::fs::remove_dir_all(folder);
+    let module = source.file_stem().expect("it names a file");
+    run(Command::new("verilator")
+        .args(["--cc", "-O3", "-Wno-fatal", "--language", "1364-2005"])
+        .args(["--x-assign", "unique", "--x-initial", "unique"])
+        .arg("--top-module")
+        .arg(module)
+        .args(["--prefix", name])
+        .args(parameters)
+        .arg(format!("-I{}", rtl.display()))
+        .arg(format!("-I{}", rtl.join("imsic").display()))
+        .arg("--Mdir")
+        .arg(folder)
+        .arg(&source));
 }
 
 /// Rust that names the circuits.
@@ -104,6 +156,26 @@ fn table(harts: &[usize]) -> String {
         "unsafe extern \"C\" {{\n{externs}}}\n\n\
          /// The circuits that are built, by number of harts.\n\
          static CIRCUITS: &[(usize, &Functions)] = &[\n{rows}];\n"
+    )
+}
+
+/// Rust that names the IMSICs.
+fn imsic_table(imsics: &[(u8, u16)]) -> String {
+    let externs = imsics
+        .iter()
+        .map(|(g, i)| format!("    static imsic_{g}_{i}: Functions;\n"));
+    let externs: String = externs.collect();
+    let rows = imsics.iter().map(|(g, i)| {
+        format!(
+            "    // SAFETY: this is a constant of imsic.cpp, with the layout of `Functions`.\n    \
+             ({g}, {i}, unsafe {{ &imsic_{g}_{i} }}),\n"
+        )
+    });
+    let rows: String = rows.collect();
+    format!(
+        "unsafe extern \"C\" {{\n{externs}}}\n\n\
+         /// The IMSICs that are built: guest files, identities.\n\
+         static IMSICS: &[(u8, u16, &Functions)] = &[\n{rows}];\n"
     )
 }
 

@@ -49,13 +49,7 @@ impl Access {
     /// `req_op` and `req_operand`.
     #[must_use]
     pub fn port_op(self) -> (u8, u64) {
-        match self.op {
-            CsrOp::Read => (0, 0),
-            CsrOp::Write(value) => (1, value),
-            CsrOp::Swap(value) => (2, value),
-            CsrOp::Set(bits) => (3, bits),
-            CsrOp::Clear(bits) => (4, bits),
-        }
+        port_op(self.op)
     }
 
     /// `stimecmp` or `vstimecmp`, which the model of the controller does not have.
@@ -74,6 +68,18 @@ impl Access {
     #[must_use]
     pub fn value(self) -> u64 {
         self.port_op().1
+    }
+}
+
+/// `req_op` and `req_operand`.
+#[must_use]
+pub fn port_op(op: CsrOp) -> (u8, u64) {
+    match op {
+        CsrOp::Read => (0, 0),
+        CsrOp::Write(value) => (1, value),
+        CsrOp::Swap(value) => (2, value),
+        CsrOp::Set(bits) => (3, bits),
+        CsrOp::Clear(bits) => (4, bits),
     }
 }
 

@@ -310,7 +310,8 @@ impl Bench {
         let ended = before.job_end.then_some(usize::from(before.job_hart));
         for hart in 0..self.harts() {
             if self.outputs.harts[hart].rsp_valid {
-                self.answered(hart, ended == Some(hart) && !before.job_post)?;
+                let ends = (ended == Some(hart)).then_some(before.job_post);
+                self.answered(hart, ends)?;
             } else if let Some(current) = self.ports[hart].current {
                 if self.counts.cycles - current.since > MOST_CYCLES {
                     return Err(format!("hart {hart} waits for ever"));
@@ -367,8 +368,9 @@ impl Bench {
         }
     }
 
-    /// The circuit answers the access of a hart; `ends`: its job ends at the same time.
-    fn answered(&mut self, hart: usize, ends: bool) -> Result<(), String> {
+    /// The circuit answers the access of a hart; `ends`: a job of it ends at the same time, which
+    /// is a post or not.
+    fn answered(&mut self, hart: usize, ends: Option<bool>) -> Result<(), String> {
         let output = self.outputs.harts[hart];
         self.inputs.harts[hart].req_valid = false;
         let current = self.ports[hart].current.take();
@@ -393,8 +395,9 @@ impl Bench {
             if self.ports[hart].early.is_some() {
                 return Err(format!("the job before is not over on hart {hart}"));
             }
-            self.counts.early += u64::from(!ends);
-            let terms = (!ends && output.settled).then_some(output.terms);
+            let early = ends != Some(false);
+            self.counts.early += u64::from(early);
+            let terms = (early && output.settled).then_some(output.terms);
             self.ports[hart].early = Some(Early { terms });
         }
         if output.retry {
@@ -419,6 +422,13 @@ impl Bench {
             // The posts are jobs of their own.
             if !current.announced {
                 self.expect_posts(hart, access);
+            }
+            // CSR-2: the writer sees its own post, unless it must not look yet.
+            let own = self.model.slot(hart);
+            let posts = &self.ports[hart].posts;
+            let looks = output.settled && ends != Some(true);
+            if looks && own.is_some_and(|own| posts.contains(&own)) {
+                return Err(format!("hart {hart} goes on before it is posted to"));
             }
             return self.same_answer(hart, access, answer, Ok(0));
         }
@@ -656,7 +666,10 @@ impl Bench {
         for addr in self.ram.damaged() {
             text += &format!("  {addr:x?}\n");
         }
-        text + &format!("cycle {}: {difference}", self.counts.cycles)
+        let Counts {
+            accesses, cycles, ..
+        } = self.counts;
+        text + &format!("after {accesses} accesses, in cycle {cycles}: {difference}")
     }
 }
 

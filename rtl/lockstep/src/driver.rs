@@ -12,7 +12,7 @@ use trapless_isa::xtrapless::{
 use crate::access::{Access, STIMECMP, VSTIMECMP};
 use crate::bench::{Bench, Pace};
 use crate::layout::{
-    self, DOMAINS, TABLE_SIZE, VHARTS, domain_entry, file_of, lines, queue, random_source,
+    self, BEYOND, DOMAINS, TABLE_SIZE, VHARTS, domain_entry, file_of, lines, queue, random_source,
     source_entry, vhart_entry,
 };
 use crate::memory::{Damage, RAM, Words};
@@ -205,9 +205,32 @@ impl Driver {
         }
         self.bench.cleared_faults();
         if self.random.one_in(8) {
+            let hart = self.random.below(self.bench.harts() as u64) as usize;
+            self.keep_fault(hart)?;
+        }
+        if self.random.one_in(8) {
             self.damage();
         }
         self.evaluate_all()
+    }
+
+    /// FLT stays until 0 is written to it, and does not come by writing 1.
+    fn keep_fault(&mut self, hart: usize) -> Outcome {
+        let (dom, _) = DOMAINS[0];
+        self.bench
+            .damage(|words| words.damage(domain_entry(dom), Damage::Lost));
+        let fails = self.random.one_in(2);
+        if fails {
+            self.hs(hart, csr::HGENVSI, command(op::SOFT, dom, 0))?;
+        }
+        self.bench.damage(Words::repair);
+        for value in [htlcfg::FLT | htlcfg::EN, htlcfg::EN] {
+            let op = CsrOp::Swap(value);
+            let mode = Mode::HS;
+            let csr = csr::HTLCFG;
+            self.perform(hart, Access { csr, mode, op })?;
+        }
+        Ok(())
     }
 
     /// The host looks at all files after a change.
@@ -447,7 +470,10 @@ impl Driver {
     }
 
     fn host(&mut self, hart: usize, mode: Mode) -> Access {
-        let (dom, vhart) = self.any_vhart();
+        let (mut dom, vhart) = self.any_vhart();
+        if self.random.one_in(60) {
+            dom = BEYOND;
+        }
         let loaded = self.bench.model.slot(hart);
         if !self.bench.model.seen[hart].split && !self.random.one_in(4) {
             let op = CsrOp::Set(htlcfg::EN);

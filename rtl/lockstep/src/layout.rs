@@ -12,6 +12,9 @@ pub const DOMAINS: [(u16, u16); 4] = [(1, 70), (2, 200), (3, 1023), (6, 20)];
 /// Vharts of each domain. The entry of the last one is not valid.
 pub const VHARTS: u16 = 6;
 
+/// A domain beyond the table, at which memory says what it says of the first.
+pub const BEYOND: u16 = 9;
+
 /// Entry of a domain.
 #[must_use]
 pub fn domain_entry(id: u16) -> u64 {
@@ -75,6 +78,14 @@ pub fn random_source(random: &mut Random) -> u64 {
     valid | level | resample | priority | vhart
 }
 
+/// Writes the entry of [`BEYOND`].
+fn fill_beyond(words: &mut Words) {
+    for word in (0..domain::SIZE).step_by(8) {
+        let value = words.get(domain_entry(DOMAINS[0].0) + word);
+        words.set(domain_entry(BEYOND) + word, value);
+    }
+}
+
 /// Writes tables, and files of which nothing is pending.
 pub fn fill(words: &mut Words, random: &mut Random) {
     for (id, sources) in DOMAINS {
@@ -111,4 +122,5 @@ pub fn fill(words: &mut Words, random: &mut Random) {
             words.set(source_entry(id, number), random_source(random));
         }
     }
+    fill_beyond(words);
 }

@@ -6,6 +6,7 @@ mod bench;
 mod circuit;
 mod cycles;
 mod driver;
+mod imsic;
 mod layout;
 mod memory;
 mod random;
@@ -51,7 +52,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let (first, end): (u64, u64) = bounds.ok_or("--seeds takes two numbers, as in 0..4")?;
     let wanted = |harts: &usize| arguments.harts.is_none_or(|only| only == *harts);
     let harts: Vec<usize> = circuit::built().filter(wanted).collect();
-    if harts.is_empty() {
+    if harts.is_empty() && arguments.harts.is_some() {
         return Err("no circuit is built for that number of harts".into());
     }
     if arguments.cycles {
@@ -60,6 +61,12 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     }
     let mut accesses = 0;
     for seed in first..end {
+        if arguments.harts.is_none() {
+            for line in imsic::run(seed, arguments.accesses)? {
+                println!("{line}");
+                accesses += arguments.accesses;
+            }
+        }
         for &harts in &harts {
             let mut driver = Driver::new(harts, seed);
             driver.run(arguments.accesses).map_err(|text| {
