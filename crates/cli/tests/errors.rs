@@ -303,7 +303,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "boot --machine aia --set aia.files=3",
-        "use iommu, aia.guests or aia.delivery",
+        "use iommu, windows, aia.guests or aia.delivery",
     ),
     (
         "run --machine sstc --workload timer --set wakeups=0",

@@ -228,9 +228,8 @@ impl Plan {
         let firmware = files::read(&take(&mut images, "opensbi")?, "opensbi")?;
         let mut archives = vec![take(&mut images, host)?];
         // Those of a release replace what the kernel's archives say of its modules.
-        let (last, first) = (&experiment.host.images)
-            .into_iter()
-            .partition::<Vec<_>, _>(|name| name.contains('@'));
+        let named = experiment.host.images.iter();
+        let (last, first): (Vec<_>, Vec<_>) = named.partition(|name| name.contains('@'));
         for name in first.into_iter().chain(&kernels.archives).chain(last) {
             archives.push(take(&mut images, name)?);
         }
