@@ -230,9 +230,9 @@ module steps (
         endcase
     end
 
-    // The domain that a job may touch: that of the post, of the operand that the hart hands over, or
-    // of the slot; a poke that of the slot of the hart that is poked. And where its tables are, by
-    // what memory has answered.
+    // The domain that a job may touch: that of the post, of the operand that the hart hands over,
+    // or of the slot; a poke that of the slot of the hart that is poked. And where its tables are,
+    // by what memory has answered.
     reg [15:0] domain;
     reg [60:0] its_entry, its_vharts, its_file, its_lines;
     wire [60:0] base_now = {8'b0, \dut.tables_ppns [44*\dut.engine.who +:44], 9'b0};
@@ -287,7 +287,8 @@ module steps (
             `STEP_CHOOSE: place = 5'd15;
             `STEP_PUSH, `STEP_POP: place = 5'd16;
             `STEP_LOOK: place = 5'd17;
-            `STEP_MAP: place = flow == `FLOW_PROBE ? 5'd18 : slot_v[\dut.engine.who ] ? 5'd1 : 5'd19;
+            `STEP_MAP: place = flow == `FLOW_PROBE ? 5'd18
+                : slot_v[\dut.engine.who ] ? 5'd1 : 5'd19;
             `STEP_CLAIM_ALSO: place = 5'd20;
             default: place = 5'd0;
         endcase
