@@ -166,7 +166,7 @@ impl World {
             }
         }
         for number in 0..4 {
-            let entry = window::ENTRY_V | number % DOMAINS << window::ENTRY_DOM_SHIFT;
+            let entry = window::ENTRY_V | (number % DOMAINS) << window::ENTRY_DOM_SHIFT;
             let range = (8 << window::ENTRY_COUNT_SHIFT) | (number * 8 + 1);
             world.ram.set(TABLE + number * window::SIZE, entry | range);
         }
