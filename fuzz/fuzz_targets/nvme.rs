@@ -148,7 +148,7 @@ impl Guest {
             0 => at,
             1 => RAM + at % RAM_LEN,
             2 => u64::MAX - at % 0x2000,
-            _ => RAM + (at % RAM_LEN & !0xfff),
+            _ => RAM + ((at % RAM_LEN) & !0xfff),
         })
     }
 
