@@ -1,12 +1,20 @@
 //! A device of the bus: its function 0, and the virtual functions that this one has.
 
+use std::sync::Arc;
+
 use trapless_devices::{DeviceId, StateError, StateReader, StateWriter};
 
 use crate::config::Bar;
 use crate::endpoint::{Endpoint, Kind};
 use crate::function::Function;
-use crate::host::Socket;
+use crate::port::Gate;
 use crate::sriov::{MAX_VIRTUAL_FUNCTIONS, Sriov};
+
+/// How a function is connected to the host.
+pub(crate) struct Socket {
+    pub device: DeviceId,
+    pub gate: Arc<Gate>,
+}
 
 /// See the [module](self).
 pub(crate) struct Device {

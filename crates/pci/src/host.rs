@@ -8,7 +8,7 @@ use trapless_devices::{
 };
 
 use crate::config::Identity;
-use crate::device::{Device, routing_id};
+use crate::device::{Device, Socket, routing_id};
 use crate::function::{Function, Layout};
 use crate::map::Windows;
 use crate::port::{Gate, Port};
@@ -36,12 +36,6 @@ pub struct Attachment {
     pub device: DeviceId,
     /// Memory as it sees it.
     pub memory: DeviceMemory,
-}
-
-/// How a function is connected to the host.
-pub(crate) struct Socket {
-    pub device: DeviceId,
-    pub gate: Arc<Gate>,
 }
 
 /// A region of a function where the guest has put it.
