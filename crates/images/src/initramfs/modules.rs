@@ -81,14 +81,16 @@ pub fn collect(source: &Source, wanted: &[String]) -> Result<Vec<Module>> {
     }
 }
 
-/// As [`collect`], with the names of those among `wanted` that do not exist. A name with `?` behind
-/// it need not: some kernels have what others name otherwise, or have built in under no name.
+/// As [`collect`], with the names of those among `wanted` that do not exist. What ends in `?` is
+/// taken if it exists: kernels of two releases differ in what is a module.
 ///
 /// # Errors
 /// If a module file is damaged.
 pub fn collect_present(source: &Source, wanted: &[String]) -> Result<(Vec<Module>, Vec<String>)> {
-    let names: Vec<String> = wanted.iter().map(|name| name.replace('?', "")).collect();
-    let (modules, mut missing) = present(source, &names)?;
+    let names = wanted
+        .iter()
+        .map(|name| name.trim_end_matches('?').to_owned());
+    let (modules, mut missing) = present(source, &names.collect::<Vec<_>>())?;
     missing.retain(|name| wanted.contains(name));
     Ok((modules, missing))
 }
@@ -279,6 +281,15 @@ fn depends(module: &[u8]) -> std::result::Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_module_may_be_wanted_only_where_it_exists() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = Source::of_package(folder.path().to_owned());
+        assert_eq!(collect(&source, &["nvme?".into()]).unwrap().len(), 0);
+        let missing = collect(&source, &["nvme".into()]).unwrap_err().to_string();
+        assert!(missing.contains("no module nvme"), "{missing}");
+    }
 
     fn module(name: &str, depends: &[&str]) -> Module {
         Module {
