@@ -123,9 +123,11 @@ use_other_kernel() {
 
 # bind_vfio DEVICE...: takes PCI devices (0000:00:01.0) from their drivers, for guests
 bind_vfio() {
-    # On RISC-V nothing checks the data of a device's MSI on its way to an interrupt file, and
-    # iommufd has to be told that guests may have devices in spite of that.
-    for module in "iommufd allow_unsafe_interrupts=1" vfio-pci; do
+    # Nothing checks the data of a device's MSI on its way to an interrupt file, as message windows
+    # do, and iommufd has to be told that guests may have devices in spite of that.
+    unsafe=
+    if has_device riscv,imsics; then unsafe=" allow_unsafe_interrupts=1"; fi
+    for module in "iommufd$unsafe" vfio-pci; do
         modprobe $module || {
             echo "Linux $(uname -r) has no module ${module%% *}: use a host kernel with VFIO for RISC-V"
             return 1
@@ -175,7 +177,7 @@ vmm_start() {
             set -- --tap "$interface" "$@"
         fi
         # Devices are the first guest's.
-        for device in $(echo "${trapless_vfio:-}" | tr , ' '); do set -- --vfio "$device${vfio_way:+,$vfio_way}" "$@"; done
+        for device in $(echo "${trapless_vfio:-}" | tr , ' '); do set -- --vfio "$device" "$@"; done
         vmm_run 0 "$@" </dev/null &
         ;;
     qemu)
