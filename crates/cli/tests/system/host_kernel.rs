@@ -84,6 +84,30 @@ fn host_and_guest_run_the_kernel_of_debian_testing() {
     }
 }
 
+/// Promise: interrupts of a device that a guest has got for itself come without the host, from the
+/// first to the last, by interrupt files and by message windows; and by the host if it is told so.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn a_passed_device_interrupts_its_guest_without_the_host() {
+    for machine in ["aia", "trapless"] {
+        for (delivery, relayed) in [("direct", 0.0), ("relay", 200.0)] {
+            let name = format!("passed-{machine}-{delivery}");
+            let set = format!("pings=200 wfi=native delivery={delivery}");
+            let set: Vec<&str> = set.split(' ').flat_map(|word| ["--set", word]).collect();
+            let ledger = ledger(&name, machine, "passed", &set);
+            let measured = |name: &str| {
+                let all = &ledger.run.measurements;
+                all.iter().find(|m| m.name == name).expect(name).value
+            };
+            assert_eq!(measured("replies"), 200.0, "{name}");
+            assert!(
+                (measured("relayed") - relayed).abs() <= relayed / 10.0,
+                "{name}"
+            );
+        }
+    }
+}
+
 /// Promise: a kernel of the user's own is the one that runs, and the ledger says which it was; what
 /// it lacks is reported.
 #[test]
