@@ -138,6 +138,18 @@ static void give_back(int *fds, int number)
 			close(fds[i]);
 }
 
+/* Waits until what has been given back is free: some of it is after grace periods only */
+static void settle(void)
+{
+	long last, now = free_memory();
+
+	do {
+		last = now;
+		usleep(100000);
+		now = free_memory();
+	} while (now > last);
+}
+
 static void hog_memory(volatile struct found *found)
 {
 	int i, vms[VMS];
@@ -149,7 +161,7 @@ static void hog_memory(volatile struct found *found)
 		vms[i] = ioctl(kvm, KVM_CREATE_VM, 0);
 	empty = kernel_memory() - before;
 	give_back(vms, VMS);
-	usleep(100000);
+	settle();
 
 	found->interrupts = interrupts();
 	before = kernel_memory();
@@ -157,7 +169,7 @@ static void hog_memory(volatile struct found *found)
 	found->each = (kernel_memory() - before - empty) / found->bells;
 	found->interrupts = interrupts() - found->interrupts;
 	give_back(vms, VMS);
-	usleep(100000);
+	settle();
 
 	before = free_memory();
 	take_doorbells(vms, VMS, PAGE);
