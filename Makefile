@@ -16,7 +16,7 @@ help:
 	@echo 'make check  what a change is tried with first: a few of the static checks, unit tests, ten system tests'
 	@echo 'make lint   the static checks alone; GATES="prose clippy" for some (scripts/lint --list)'
 	@echo 'make test-long  the same and what takes hours: a million interrupts of each class, thousands of programs'
-	@echo 'make bench  speed and memory beside QEMU (BENCH="--runs 5 --only boot"), and of the bare engines'
+	@echo 'make bench  speed and memory beside QEMU and the machine itself (BENCH="--runs 5 --only boot"), and of the bare engines'
 	@echo 'make install  the program, manual pages, completions and data under PREFIX=$(PREFIX)'
 	@echo 'make package  what users without Rust get, as a release has it: out/package'
 	@echo 'make python  the Python package as a wheel in out/wheels (docs/python.md)'

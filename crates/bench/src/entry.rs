@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::native;
 use crate::rows::{Goal, Row, Unit};
 
 /// Figure of our engine: wall time for each guest exit.
@@ -30,7 +31,7 @@ pub struct Entry {
     pub name: String,
     pub explanation: String,
     pub unit: &'static str,
-    /// By emulator: `qemu` and `trapless`, or what varies.
+    /// By emulator: `qemu` and `trapless`, and `native` for programs; or what varies.
     pub figures: BTreeMap<String, Figures>,
     /// Trapless to QEMU: of the figures themselves.
     pub ratio: Option<f64>,
@@ -38,6 +39,8 @@ pub struct Entry {
     pub speed: Option<f64>,
     /// Trapless to QEMU: processor time.
     pub processor_ratio: Option<f64>,
+    /// Trapless to native: of the figures themselves.
+    pub native_ratio: Option<f64>,
     /// Instructions that Trapless executes in it, on all harts.
     pub instructions: Option<f64>,
     /// Of them, 10^6 in each second of wall time.
@@ -62,6 +65,7 @@ pub fn compared(row: &Row, figures: BTreeMap<String, Figures>) -> Entry {
     // Memory takes no time.
     let timed = row.unit != Unit::Resident;
     let processor_ratio = quotient(processor("trapless"), processor("qemu")).filter(|_| timed);
+    let native_ratio = quotient(trapless, median(native::NAME));
     let speed = ratio.map(|r| if row.unit.is_rate() { r } else { 1.0 / r });
     let (goal, met) = match row.goal {
         Goal::Ratio(most) => (Some(format!("<= {most:.2} x")), ratio.map(|r| r <= most)),
@@ -79,6 +83,7 @@ pub fn compared(row: &Row, figures: BTreeMap<String, Figures>) -> Entry {
         ratio,
         speed,
         processor_ratio,
+        native_ratio,
         instructions: None,
         million_per_second: None,
         engine: BTreeMap::new(),
@@ -106,6 +111,7 @@ pub fn variants(row: &Row, figures: &BTreeMap<String, Figures>) -> Vec<Entry> {
             ratio,
             speed: ratio.map(|r| 1.0 / r),
             processor_ratio,
+            native_ratio: None,
             instructions: None,
             million_per_second: None,
             engine: BTreeMap::new(),

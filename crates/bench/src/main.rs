@@ -1,9 +1,9 @@
 //! `trapless-bench`: speed and memory of Trapless and QEMU 10 side by side, on the same firmware,
-//! kernel, files and programs.
+//! kernel, files and programs; of programs also without an emulator.
 //!
 //! ```text
-//! rows (measurements) -> scenario (one boot: image, command line) -> emulator (the command)
-//!   -> session (runs it, notes when each marker line arrives, and its memory)
+//! rows (measurements) -> scenario (one boot: image, command line)
+//!   -> emulator, or native (the command) -> session (runs it, notes when each marker line arrives, and its memory)
 //!   -> results (medians, ratios, table, JSON)
 //! ```
 //!
@@ -17,6 +17,7 @@ mod emulator;
 mod entry;
 mod instrumented;
 mod interrupt;
+mod native;
 mod results;
 mod rows;
 mod session;
@@ -31,14 +32,16 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use trapless_images::Project;
 
-use emulator::{Emulator, Images};
+use emulator::Images;
+use native::Native;
 use results::Results;
-use rows::{Row, SCENARIOS, Scenario};
+use rows::{PROGRAMS, Row, SCENARIOS, Scenario};
+use session::Subject;
 use setting::Sinks;
 
 #[derive(Parser)]
 #[command(
-    about = "Measures Trapless and QEMU 10 side by side",
+    about = "Measures Trapless and QEMU 10 side by side, and programs beside this machine",
     after_help = "A row or scenario is chosen by its name: `--only boot,mmio`, `--only programs`.\n\
                   Times are wall times of this machine; compare only figures of one run."
 )]
@@ -172,41 +175,63 @@ fn measure(options: &Options) -> Result<bool> {
     let qemu = emulator::qemu(&project, options.qemu.as_deref())?;
     let trapless = emulator::trapless(&trapless, options.engine.as_deref())?;
 
-    let mut results = Results::new(options.runs, &qemu, &trapless, &images);
+    let programs = chosen.iter().find(|(s, _)| s.name == PROGRAMS);
+    let native = programs
+        .map(|(scenario, _)| Native::prepare(&project, scenario.image))
+        .transpose()?;
+
+    let mut versions = vec![
+        (qemu.name.clone(), qemu.version.clone()),
+        (trapless.name.clone(), trapless.version.clone()),
+    ];
+    versions.extend(native.iter().map(|n| (native::NAME.into(), n.version())));
+    let mut results = Results::new(options.runs, versions, &images);
     for run in 0..options.runs {
         for (scenario, rows) in &chosen {
-            let mut turn: Vec<Emulator> = match scenario.variants {
-                None => vec![qemu.clone(), trapless.clone()],
+            let mut turn: Vec<Subject<'_>> = match scenario.variants {
+                None => [&qemu, &trapless]
+                    .map(|emulator| Subject::Emulator(emulator.clone()))
+                    .into(),
                 Some(sinks) => sinks
                     .iter()
-                    .map(|s| emulator::variant(*s, &trapless))
+                    .map(|s| Ok(Subject::Emulator(emulator::variant(*s, &trapless)?)))
                     .collect::<Result<_>>()?,
             };
+            if let (PROGRAMS, Some(native)) = (scenario.name, &native) {
+                turn.push(Subject::Native(native));
+            }
             // The state of the computer may differ between the first and the last emulator, so the
             // order alternates.
             if run % 2 == 1 {
                 turn.reverse();
             }
-            for emulator in &turn {
+            for subject in &turn {
+                let rows = match subject {
+                    Subject::Emulator(_) => rows.clone(),
+                    Subject::Native(_) => Native::rows(rows),
+                };
+                if rows.is_empty() {
+                    continue;
+                }
                 eprintln!(
                     "run {}/{}: {} on {}",
                     run + 1,
                     options.runs,
                     scenario.name,
-                    emulator.name
+                    subject.name()
                 );
-                let session = session::run(emulator, scenario, rows, &images)?;
+                let session = session::run(subject, scenario, &rows, &images)?;
                 if let Some(problem) = &session.problem {
                     let path =
-                        session.keep_console(&options.logs, scenario.name, &emulator.name)?;
+                        session.keep_console(&options.logs, scenario.name, subject.name())?;
                     eprintln!("  {problem}; console: {}", path.display());
                 }
-                results.add(scenario, rows, emulator, &session);
+                results.add(scenario, &rows, subject.name(), &session);
             }
         }
         if run == 0 {
             // Once is enough: it is the same each time.
-            let counter = emulator::variant(Sinks::None, &trapless)?;
+            let counter = Subject::Emulator(emulator::variant(Sinks::None, &trapless)?);
             for (scenario, rows) in chosen.iter().filter(|(s, _)| s.ends()) {
                 eprintln!("counting what the engine does: {}", scenario.name);
                 let session = session::run(&counter, scenario, rows, &images)?;

@@ -9,8 +9,9 @@ use trapless_images::PackageVersion;
 
 use crate::clock::{median, now};
 use crate::counts::{BLOCKS_COMPILED, COUNTS, GUEST_EXITS, INSTRUCTIONS, PER_THOUSAND};
-use crate::emulator::{Emulator, Images};
+use crate::emulator::Images;
 use crate::entry::{Entry, Figures, NS_PER_EXIT, compared, quotient, variants};
+use crate::native;
 use crate::rows::{PROGRAMS, Row, SCENARIOS, Scenario, Unit};
 use crate::session::Session;
 use crate::table::{Tables, digits};
@@ -57,8 +58,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// None yet.
-    pub fn new(runs: u32, qemu: &Emulator, trapless: &Emulator, images: &Images) -> Self {
+    /// None yet. `versions`: those of what is compared, by name.
+    pub fn new(runs: u32, versions: Vec<(String, String)>, images: &Images) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let cpu = read("/proc/cpuinfo");
         let cpu = cpu
@@ -77,9 +78,7 @@ impl Results {
                 ("processors", processors.to_string()),
                 ("load at the start", read("/proc/loadavg").trim().to_owned()),
             ]),
-            emulators: [qemu, trapless]
-                .map(|e| (e.name.clone(), e.version.clone()))
-                .into(),
+            emulators: versions.into_iter().collect(),
             packages: images.packages.clone(),
             samples: BTreeMap::new(),
             peaks: BTreeMap::new(),
@@ -92,13 +91,13 @@ impl Results {
         &mut self,
         scenario: &'static Scenario,
         rows: &[&'static Row],
-        emulator: &Emulator,
+        subject: &str,
         session: &Session,
     ) {
         for row in rows {
             let of = self
                 .samples
-                .entry((row.name, emulator.name.clone()))
+                .entry((row.name, subject.to_owned()))
                 .or_default();
             match session.figure(row) {
                 Some(figure) => {
@@ -111,9 +110,10 @@ impl Results {
                 None => of.failures += 1,
             }
         }
-        if let Some(peak) = session.peak {
+        // Natively, it is the memory of the shell.
+        if let Some(peak) = session.peak.filter(|_| subject != native::NAME) {
             self.peaks
-                .entry((scenario.name, emulator.name.clone()))
+                .entry((scenario.name, subject.to_owned()))
                 .or_default()
                 .push(peak);
         }
@@ -249,6 +249,7 @@ impl Results {
             entries: &self.entries(),
             mean: self.geometric_mean(|e| e.speed),
             processor_mean: self.geometric_mean(|e| e.processor_ratio.map(|r| 1.0 / r)),
+            native_mean: self.geometric_mean(|e| e.native_ratio),
             peaks: &self.peak_memory(),
         }
         .text()

@@ -92,6 +92,12 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Names of `rows`, which are some of it, with commas.
+    pub fn only(&self, rows: &[&Row]) -> String {
+        let names: Vec<_> = rows.iter().map(|row| row.name).collect();
+        names.join(",")
+    }
+
     /// Whether the peer takes part and the guest powers off.
     pub fn ends(&self) -> bool {
         self.variants.is_none() && self.rows.iter().all(|r| r.unit != Unit::Resident)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::console::{Line, Lines, Moment, Watch, read};
 use crate::emulator::{Emulator, Images};
 use crate::interrupt;
+use crate::native::{self, Native};
 use crate::rows::{Mark, PROGRAMS, Row, Scenario, Unit};
 
 /// Interval at which memory, the time limit and Ctrl-C are checked.
@@ -52,23 +53,47 @@ impl Drop for Guard {
 /// The words of the command line, and for the programs those that are wanted.
 fn append(scenario: &Scenario, rows: &[&Row]) -> String {
     if scenario.name == PROGRAMS && rows.len() < scenario.rows.len() {
-        let names: Vec<_> = rows.iter().map(|r| r.name).collect();
-        return format!("{} set.only={}", scenario.append, names.join(","));
+        return format!("{} set.only={}", scenario.append, scenario.only(rows));
     }
     scenario.append.to_owned()
 }
 
-/// Runs `scenario` on `emulator`. Its failure is the session's `problem`.
+/// What runs the scenarios.
+pub enum Subject<'a> {
+    /// A machine.
+    Emulator(Emulator),
+    /// This machine: programs only.
+    Native(&'a Native),
+}
+
+impl Subject<'_> {
+    /// Name in results.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Emulator(emulator) => &emulator.name,
+            Self::Native(_) => native::NAME,
+        }
+    }
+
+    fn command(&self, scenario: &Scenario, rows: &[&Row], images: &Images) -> Result<Command> {
+        match self {
+            Self::Emulator(emulator) => emulator.command(scenario, &append(scenario, rows), images),
+            Self::Native(native) => native.command(scenario, rows),
+        }
+    }
+}
+
+/// Runs `scenario` on `subject`. Its failure is the session's `problem`.
 ///
 /// # Errors
-/// If the emulator cannot be started, or the user interrupts.
+/// If the subject cannot be started, or the user interrupts.
 pub fn run(
-    emulator: &Emulator,
+    subject: &Subject<'_>,
     scenario: &Scenario,
     rows: &[&Row],
     images: &Images,
 ) -> Result<Session> {
-    let mut command = emulator.command(scenario, &append(scenario, rows), images)?;
+    let mut command = subject.command(scenario, rows, images)?;
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -77,7 +102,7 @@ pub fn run(
     let mut child = Guard(
         command
             .spawn()
-            .with_context(|| format!("cannot start {}", emulator.name))?,
+            .with_context(|| format!("cannot start {}", subject.name()))?,
     );
     // Held open: the end of its input would wake an idle machine.
     let _input: Option<ChildStdin> = child.0.stdin.take();
@@ -90,9 +115,9 @@ pub fn run(
     let mut session = Session::default();
     let ended = session.listen(&output, watch, scenario, rows)?;
     if ended {
-        let status = child.0.wait().context("cannot wait for the emulator")?;
+        let status = child.0.wait().context("cannot wait for what was started")?;
         if !status.success() {
-            session.problem = Some(format!("{} ended with {status}", emulator.name));
+            session.problem = Some(format!("{} ended with {status}", subject.name()));
         }
     }
     drop(child);

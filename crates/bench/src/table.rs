@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::counts::PER_THOUSAND;
 use crate::entry::{Entry, NS_PER_EXIT};
+use crate::native;
 
 /// Minimum geometric mean of the programs' speed, relative to the peer.
 const PROGRAMS_GOAL: f64 = 1.0;
@@ -17,6 +18,8 @@ pub struct Tables<'a> {
     pub mean: Option<f64>,
     /// The same by processor time.
     pub processor_mean: Option<f64>,
+    /// Geometric mean of the programs' time, relative to native.
+    pub native_mean: Option<f64>,
     /// Median of the peak resident memory, in MiB: by scenario and emulator.
     pub peaks: &'a BTreeMap<&'static str, BTreeMap<String, Option<f64>>>,
 }
@@ -38,6 +41,13 @@ impl Tables<'_> {
                 "\nGeometric mean of the programs' speed: {} (goal: at least {PROGRAMS_GOAL:.1}; {met}); by processor time {}",
                 digits(mean),
                 self.processor_mean.map_or_else(|| "unknown".into(), digits)
+            );
+        }
+        if let Some(mean) = self.native_mean {
+            let _ = writeln!(
+                text,
+                "Geometric mean of the programs' time, relative to native: {}",
+                digits(mean)
             );
         }
         add_table(
@@ -70,13 +80,15 @@ impl Tables<'_> {
     }
 }
 
-const HEAD: [&str; 9] = [
+const HEAD: [&str; 11] = [
     "measured",
     "QEMU",
     "Trapless",
+    "native",
     "ratio",
     "speed",
     "CPU ratio",
+    "x native",
     "M/s",
     "goal",
     "",
@@ -115,12 +127,20 @@ impl Entry {
     }
 
     fn beside_qemu(&self) -> Vec<String> {
-        let mut cells = vec![self.name.clone(), self.cell("qemu"), self.cell("trapless")];
+        let mut cells = vec![self.name.clone()];
+        cells.extend(["qemu", "trapless"].map(|name| self.cell(name)));
+        let native = self.figures.contains_key(native::NAME);
+        cells.push(if native {
+            self.cell(native::NAME)
+        } else {
+            String::new()
+        });
         cells.extend(
             [
                 self.ratio,
                 self.speed,
                 self.processor_ratio,
+                self.native_ratio,
                 self.million_per_second,
             ]
             .map(number),

@@ -84,6 +84,32 @@ impl Tools {
         })
     }
 
+    /// Instead of the tools, `packages` of this machine's own architecture with everything they
+    /// depend on, and the shell that [`Tools::command_with`] needs. `title` is for progress.
+    ///
+    /// # Errors
+    /// If packages cannot be fetched or unpacked.
+    pub fn of_packages(
+        packages: &[String],
+        title: &str,
+        cache: &Cache,
+        apt: &Apt,
+        progress: Progress,
+    ) -> Result<Self> {
+        // The dynamic loader is found by a link of base-files.
+        let shell = ["dash", "base-files"].map(str::to_owned);
+        let packages = apt.resolve(&Request {
+            arch: apt.native().to_owned(),
+            closure: packages.iter().cloned().chain(shell).collect(),
+            alone: Vec::new(),
+        })?;
+        Ok(Self {
+            tree: tree::unpack(cache, apt, &packages, title, progress)?,
+            packages,
+            entry: Entry::find(cache, apt, progress)?,
+        })
+    }
+
     /// The packages that [`Tools::prepare`] would use.
     pub(crate) fn resolve(apt: &Apt) -> Result<Vec<Package>> {
         let mut request = Request {
@@ -128,7 +154,10 @@ impl Tools {
 
     /// As [`Tools::command`], with each (folder, place) visible at another place in the tree, and
     /// the current folder `cwd` there.
-    pub(crate) fn command_with(
+    ///
+    /// # Errors
+    /// If the mount points cannot be created.
+    pub fn command_with(
         &self,
         program: &str,
         places: &[(&Path, &Path)],
