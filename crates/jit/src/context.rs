@@ -35,6 +35,11 @@ pub struct Context {
     pub twin_tlb: *mut DataEntry,
     /// Number of those exchanges.
     pub sum_changes: u64,
+    /// The host's stack pointer while no frame of a guest's call is on the stack. Set when compiled
+    /// code is entered.
+    pub stack: u64,
+    /// Frames are dropped before another one is pushed at or below this.
+    pub stack_floor: u64,
     /// Floating-point registers.
     pub f: [u64; 32],
     /// Program counter.
@@ -215,6 +220,8 @@ impl Default for Context {
             reservation: Reservation::NONE,
             twin_tlb: ptr::null_mut(),
             sum_changes: 0,
+            stack: 0,
+            stack_floor: 0,
             f: [0; 32],
             pc: 0,
             cycles: 0,

@@ -9,6 +9,7 @@ use super::compiler::{BlockCompiler, Cold};
 use super::encode::{self, Alu, Width};
 use super::regs::{R14, R15, RBX, at};
 use super::template::{Template, template};
+use super::trampolines;
 use crate::{Position, Source};
 
 impl BlockCompiler<'_> {
@@ -76,6 +77,16 @@ impl BlockCompiler<'_> {
                 self.trampolines.crossing as usize,
             );
             dynasm!(self.ops; .arch x64; =>other; add r13, offset; jmp extern crossing);
+        }
+        if let Some((from, back)) = cold.full {
+            dynasm!(self.ops; .arch x64; =>from);
+            trampolines::drop_frames(&mut self.ops);
+            dynasm!(self.ops; .arch x64; jmp =>back);
+        }
+        if let Some(unmatched) = cold.unmatched {
+            dynasm!(self.ops; .arch x64; =>unmatched);
+            trampolines::drop_frames(&mut self.ops);
+            self.go_to_rcx();
         }
         for (from, to) in cold.gotos {
             dynasm!(self.ops; .arch x64; =>from);

@@ -63,6 +63,10 @@ pub(super) struct Cold {
     pub limit_reached: Option<DynamicLabel>,
     /// Taken if memory holds another instruction than the one across pages that was compiled.
     pub other: Option<DynamicLabel>,
+    /// Taken if a call finds too many frames on the stack, and where it goes on.
+    pub full: Option<(DynamicLabel, DynamicLabel)>,
+    /// Taken if a return, whose target is in `rcx`, does not match the last call.
+    pub unmatched: Option<DynamicLabel>,
     /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
     pub groups: Vec<GroupSlow>,

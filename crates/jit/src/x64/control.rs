@@ -6,8 +6,14 @@ use trapless_isa::inst::{Inst, NO_REG, Op};
 
 use super::compiler::{BlockCompiler, Target};
 use super::encode::{self, ADDRESS, Alu, Width};
-use super::regs::{R13, RAX, RCX};
+use super::regs::{R13, RAX, RCX, at};
 use super::trampolines;
+
+/// Whether a jump that writes register `x` is a call, and one that reads it a return (unprivileged
+/// specification, "Unconditional Jumps").
+fn is_link(x: u8) -> bool {
+    x == 1 || x == 5
+}
 
 /// Offset of a page's last parcel.
 const LAST_PARCEL: i32 = 4094;
@@ -46,20 +52,84 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Emits `jal` or `jalr`. Returns the target's offset from the page if it is known.
+    /// Emits `jal` or `jalr`. Returns the offset from the page of the instruction that follows, if
+    /// it is known: the target, or after a call that instruction to which it returns.
     pub fn jump(&mut self, inst: &Inst) -> Option<i32> {
         let link = self.at + i32::from(inst.len);
-        if inst.op == Op::Jal {
+        let target = self.at.wrapping_add(inst.imm);
+        let call = is_link(inst.rd) && link < LAST_PARCEL && self.source.crossing.is_none();
+        if inst.op == Op::Jal && !call {
             self.link(inst.rd, link);
-            return Some(self.at.wrapping_add(inst.imm));
+            return Some(target);
         }
-        let base = self.value(inst.rs1, RAX);
-        encode::memory(&mut self.ops, ADDRESS, RCX, base, inst.imm);
-        dynasm!(self.ops; .arch x64; and rcx, -2);
+        if inst.op == Op::Jalr {
+            let base = self.value(inst.rs1, RAX);
+            encode::memory(&mut self.ops, ADDRESS, RCX, base, inst.imm);
+            dynasm!(self.ops; .arch x64; and rcx, -2);
+        }
         self.link(inst.rd, link);
+        if call {
+            self.push_frame(inst.rd);
+            if inst.op == Op::Jal {
+                self.call(target);
+            } else {
+                let lookup = self.trampolines.lookup as usize;
+                dynasm!(self.ops; .arch x64; mov r13, rcx; call extern lookup);
+            }
+            // What was called returns here.
+            dynasm!(self.ops; .arch x64; pop r13);
+            encode::alu_value(&mut self.ops, Alu::Sub, Width::Bits64, R13, link);
+            return Some(link);
+        }
+        if is_link(inst.rs1) && matches!(inst.rd, 0 | NO_REG) {
+            let unmatched = self.ops.new_dynamic_label();
+            self.cold.unmatched = Some(unmatched);
+            dynasm!(self.ops; .arch x64; cmp [rsp + 8], rcx; jne =>unmatched; ret);
+            return None;
+        }
+        self.go_to_rcx();
+        None
+    }
+
+    /// Emits the first half of a frame, the return address in guest register `rd`; the host's
+    /// instruction `call` makes the other half. So the host predicts the guest's returns.
+    ///
+    /// A frame is only followed while nothing but compiled code has run since, which changes
+    /// neither translation nor code: the return leads where a lookup would.
+    fn push_frame(&mut self, rd: u8) {
+        let (full, back) = (self.ops.new_dynamic_label(), self.ops.new_dynamic_label());
+        self.cold.full = Some((full, back));
+        dynasm!(self.ops
+            ; .arch x64
+            ; cmp rsp, [rbx + at!(stack_floor)]
+            ; jbe =>full
+            ; =>back
+        );
+        let address = self.value(rd, RAX);
+        dynasm!(self.ops; .arch x64; push Rq(address));
+    }
+
+    /// Emits a call of the code at `offset` from the start of the page.
+    fn call(&mut self, offset: i32) {
+        match self.direct(offset) {
+            Some(Target::Label(to)) => return dynasm!(self.ops; .arch x64; call =>to),
+            Some(Target::Code(to)) => return dynasm!(self.ops; .arch x64; call extern to),
+            None => {}
+        }
+        if (0..LAST_PARCEL).contains(&offset) {
+            let unlinked = self.ops.new_dynamic_label();
+            self.cold.gotos.push((unlinked, offset));
+            return dynasm!(self.ops; .arch x64; call =>unlinked);
+        }
+        let lookup = self.trampolines.lookup as usize;
+        encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, R13, offset);
+        dynasm!(self.ops; .arch x64; call extern lookup);
+    }
+
+    /// Emits a jump to the guest's address in `rcx`.
+    pub fn go_to_rcx(&mut self) {
         dynasm!(self.ops; .arch x64; mov r13, rcx);
         trampolines::lookup(&mut self.ops, self.trampolines.second_way);
-        None
     }
 
     /// Writes the return address, which is at `offset` of the page. Changes `rax` only.

@@ -212,7 +212,7 @@ macro_rules! fields {
 }
 
 fields! {
-    pc, cycles, instret, limit, base, data_tlb, fetch_tlb, twin_tlb, sum_changes,
+    pc, cycles, instret, limit, base, data_tlb, fetch_tlb, twin_tlb, sum_changes, stack, stack_floor,
     csr.bank, csr.status, csr.vsie_from, csr.vsie_shown, csr.time_delta, csr.hs, csr.time_readable,
     csr.zero_block,
     float.frm, float.fflags, float.state, float.ready, float.used, float.clean, float.host_flags,

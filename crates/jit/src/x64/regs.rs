@@ -5,6 +5,7 @@
 //! | `rax`, `rcx`, `rdx` | scratch |
 //! | `rbx` | context |
 //! | `rbp` | data TLB |
+//! | `rsp` | frames of the guest's calls ([`control`](super::control)) |
 //! | `rsi`, `rdi`, `r8` .. `r12` | the guest registers of [`PINNED`] |
 //! | `r13` | address of the page that the program counter is in |
 //! | `r14` | retired instructions |

@@ -64,8 +64,19 @@ fn enter_compiled(ops: &mut Assembler) {
     for host in SAVED {
         dynasm!(ops; .arch x64; push Rq(host));
     }
-    // Six registers and the return address are seven words: an eighth aligns the stack.
-    dynasm!(ops; .arch x64; sub rsp, 8; lea rbx, [rdi + BIAS]; mov rax, rsi);
+    // Six registers and the return address are seven words: an eighth aligns the stack. Then a
+    // frame that no return hits, because its address is odd.
+    dynasm!(ops
+        ; .arch x64
+        ; lea rbx, [rdi + BIAS]
+        ; mov rax, rsi
+        ; sub rsp, 8
+        ; push BYTE 1
+        ; push BYTE 1
+        ; mov [rbx + at!(stack)], rsp
+        ; lea rcx, [rsp - FRAMES * FRAME]
+        ; mov [rbx + at!(stack_floor)], rcx
+    );
     reload(ops);
     dynasm!(ops; .arch x64; and r13, -4096; jmp rax);
 }
@@ -73,7 +84,8 @@ fn enter_compiled(ops: &mut Assembler) {
 /// From compiled code to the host's, with the result in `rax`.
 fn leave_compiled(ops: &mut Assembler) {
     spill(ops);
-    dynasm!(ops; .arch x64; add rsp, 8);
+    drop_frames(ops);
+    dynasm!(ops; .arch x64; add rsp, 8 + FRAME);
     for host in SAVED.into_iter().rev() {
         dynasm!(ops; .arch x64; pop Rq(host));
     }
@@ -128,13 +140,8 @@ fn execute(ops: &mut Assembler, helper: i64, resume: usize) {
     call_instruction(ops, helper, 8);
     dynasm!(ops; .arch x64; test al, al; jz >trapped);
     reload(ops);
-    dynasm!(ops
-        ; .arch x64
-        ; ret
-        ; trapped:
-        ; add rsp, 8
-        ; jmp extern resume
-    );
+    return_without_frames(ops);
+    dynasm!(ops; .arch x64; trapped:; jmp extern resume);
 }
 
 /// [`Trampolines::csr`].
@@ -143,7 +150,25 @@ fn csr(ops: &mut Assembler, helper: i64) {
     dynasm!(ops; .arch x64; mov esi, eax);
     call(ops, helper, 8);
     reload(ops);
-    dynasm!(ops; .arch x64; ret);
+    return_without_frames(ops);
+}
+
+/// Maximum number of frames of a guest's calls on the host's stack.
+const FRAMES: i32 = 256;
+/// Bytes of a frame: the guest's return address, and the host's.
+const FRAME: i32 = 16;
+
+/// Drops the frames of the guest's calls: where they lead to may have changed.
+pub(super) fn drop_frames(ops: &mut Assembler) {
+    dynasm!(ops; .arch x64; mov rsp, [rbx + at!(stack)]);
+}
+
+/// Returns from a trampoline after a helper, without the frames of the guest's calls. Changes
+/// `rcx`.
+fn return_without_frames(ops: &mut Assembler) {
+    dynasm!(ops; .arch x64; pop rcx);
+    drop_frames(ops);
+    dynasm!(ops; .arch x64; jmp rcx);
 }
 
 /// Spills registers to the context.
@@ -422,6 +447,7 @@ impl Trampolines {
         let lookup_piece = piece(&|ops| lookup(ops, second_way))?;
         let unlinked = piece(&|ops| leave_unlinked(ops, out))?;
         let resume = piece(&|ops| {
+            drop_frames(ops);
             reload(ops);
             lookup(ops, second_way);
         })? as usize;

@@ -1,0 +1,228 @@
+//! Calls and returns. Compiled code predicts where a function returns to by what called it; what it
+//! executes is decided by registers and translation.
+
+mod common;
+
+use common::Nothing;
+use trapless_asm::reg::{A0, A1, RA, S0, S1, S2, SP, T0, T2, T3, T4, ZERO};
+use trapless_asm::{Asm, addi, jalr};
+use trapless_hart::{CodeCache, Hart, HartConfig, Ram};
+use trapless_isa::csr;
+
+const RAM: u64 = 0x8000_0000;
+const FUNCTION: u64 = RAM + 0x2000;
+const SIZE: u64 = 8 << 20;
+const STACK: u64 = RAM + SIZE;
+
+/// The state at the end of a program that sets s1.
+fn end(compiled: bool, load: impl Fn(&Ram)) -> [u64; 4] {
+    let ram = Ram::new(RAM, SIZE).expect("RAM");
+    load(&ram);
+    let config = HartConfig {
+        reset_pc: RAM,
+        ..HartConfig::default()
+    };
+    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+    if compiled && !code.compile(0, &config) {
+        eprintln!("this host has no compiler");
+    }
+    let mut hart = Hart::new(0, config, ram.clone());
+    for slice in 1.. {
+        hart.run(&mut code, &mut Nothing, slice * 20_000_000, None);
+        if hart.x(S1 as usize) != 0 {
+            break;
+        }
+        assert!(slice < 10, "the program does not come to its end");
+    }
+    let x = |register| hart.x(register as usize);
+    [x(A0), x(S1), hart.now(), hart.instret()]
+}
+
+/// Writes a program to RAM.
+fn put(ram: &Ram, at: u64, program: &Asm) {
+    for (address, byte) in (at..).zip(program.finish()) {
+        ram.store(address, 1, byte.into()).expect("in RAM");
+    }
+}
+
+/// Sets s1 and spins.
+fn finish(a: &mut Asm) {
+    a.addi(S1, ZERO, 1);
+    let forever = a.here();
+    a.j(forever);
+}
+
+/// Promise: recursion may be deeper than what is predicted, and than this program's own stack.
+#[test]
+fn deep_recursion_returns_to_each_caller() {
+    const DEPTH: u64 = 400_000;
+    let load = |ram: &Ram| {
+        let mut a = Asm::new(RAM);
+        a.li(SP, STACK).li(A1, DEPTH).li(S0, FUNCTION);
+        for _ in 0..3 {
+            a.w(jalr(RA, S0, 0));
+            a.li(A1, DEPTH);
+        }
+        finish(&mut a);
+        put(ram, RAM, &a);
+        let mut f = Asm::new(FUNCTION);
+        let out = f.label();
+        f.addi(SP, SP, -16).sd(RA, SP, 0);
+        f.addi(A1, A1, -1);
+        f.beq(A1, ZERO, out);
+        f.w(jalr(RA, S0, 0));
+        f.addi(A0, A0, 1);
+        f.bind(out);
+        f.ld(RA, SP, 0).addi(SP, SP, 16);
+        f.w(jalr(ZERO, RA, 0));
+        put(ram, FUNCTION, &f);
+    };
+    let ends = [false, true].map(|compiled| end(compiled, load));
+    assert_eq!(ends[0][0], 3 * (DEPTH - 1));
+    assert_eq!(ends[0], ends[1]);
+}
+
+/// Promise: a function may return to its caller's caller, or anywhere else.
+#[test]
+fn a_return_goes_where_the_register_says() {
+    const ROUNDS: u64 = 200;
+    let load = |ram: &Ram| {
+        let mut a = Asm::new(RAM);
+        let inner = FUNCTION + 0x100;
+        a.li(T2, ROUNDS).li(S0, FUNCTION).li(S2, inner);
+        let again = a.here();
+        a.w(jalr(RA, S0, 0));
+        a.addi(A0, A0, 1);
+        a.addi(T2, T2, -1);
+        a.bne(T2, ZERO, again);
+        finish(&mut a);
+        put(ram, RAM, &a);
+        // Calls a function that returns to our caller in one of two rounds.
+        let mut f = Asm::new(FUNCTION);
+        f.addi(T3, RA, 0);
+        f.w(jalr(RA, S2, 0));
+        f.addi(A0, A0, 1000);
+        f.addi(RA, T3, 0);
+        f.w(jalr(ZERO, RA, 0));
+        put(ram, FUNCTION, &f);
+        let mut g = Asm::new(inner);
+        let home = g.label();
+        g.andi(T0, T2, 1);
+        g.beq(T0, ZERO, home);
+        g.addi(RA, T3, 0);
+        g.bind(home);
+        g.w(jalr(ZERO, RA, 0));
+        put(ram, inner, &g);
+    };
+    let ends = [false, true].map(|compiled| end(compiled, load));
+    assert_eq!(ends[0][0], ROUNDS + ROUNDS / 2 * 1000);
+    assert_eq!(ends[0], ends[1]);
+}
+
+/// Promise: a function that maps another page where its caller was returns to that page.
+#[test]
+fn a_return_is_translated_as_it_is_now() {
+    const ROUNDS: u64 = 200;
+    const CALLER: u64 = 0x4000_0000;
+    const PAGES: [u64; 2] = [RAM + 0x3000, RAM + 0x4000];
+    let (root, level1, level0) = (RAM + 0x5000, RAM + 0x6000, RAM + 0x7000);
+    let pointer = |table: u64| table >> 12 << 10 | 1;
+    let leaf = |page: u64| page >> 12 << 10 | 0xCF;
+    let load = |ram: &Ram| {
+        let store = |at, value| ram.store(at, 8, value).expect("in RAM");
+        store(root + 8, pointer(level1));
+        store(root + 16, leaf(RAM));
+        store(level1, pointer(level0));
+        store(level0, leaf(PAGES[0]));
+        let mut a = Asm::new(RAM);
+        a.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
+        a.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
+        a.li(T0, 8 << 60 | root >> 12).csrw(csr::SATP, T0);
+        a.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
+        a.li(T0, CALLER).csrw(csr::MEPC, T0);
+        a.li(T2, ROUNDS).li(S0, FUNCTION);
+        a.li(S2, leaf(PAGES[0])).li(T4, level0);
+        a.li(T3, leaf(PAGES[0]) ^ leaf(PAGES[1]));
+        a.mret();
+        put(ram, RAM, &a);
+        for (page, add) in PAGES.into_iter().zip([1, 100]) {
+            let mut caller = Asm::new(page);
+            let again = caller.here();
+            caller.w(jalr(RA, S0, 0));
+            caller.w(addi(A0, A0, add));
+            caller.addi(T2, T2, -1);
+            caller.bne(T2, ZERO, again);
+            finish(&mut caller);
+            put(ram, page, &caller);
+        }
+        let mut f = Asm::new(FUNCTION);
+        f.w(trapless_asm::r(0x33, 4, 0, S2, S2, T3)); // xor
+        f.sd(S2, T4, 0);
+        f.sfence_vma(ZERO, ZERO);
+        f.w(jalr(ZERO, RA, 0));
+        put(ram, FUNCTION, &f);
+    };
+    let ends = [false, true].map(|compiled| end(compiled, load));
+    assert_eq!(ends[0][0], ROUNDS / 2 * 101);
+    assert_eq!(ends[0], ends[1]);
+}
+
+/// Promise: what S-mode called does not decide where M-mode, which it trapped to, returns to.
+#[test]
+fn a_return_in_another_mode_is_translated_there() {
+    const ROUNDS: u64 = 200;
+    /// S-mode calls here; M-mode sees another page at this address.
+    const CALLER: u64 = RAM + 0x1000;
+    const OTHER: u64 = RAM + 0x3000;
+    const LOOP: u64 = RAM + 0x4000;
+    const HANDLER: u64 = RAM + 0x8000;
+    let (root, level1, level0) = (RAM + 0x5000, RAM + 0x6000, RAM + 0x7000);
+    let load = |ram: &Ram| {
+        let store = |at, value| ram.store(at, 8, value).expect("in RAM");
+        store(root + 16, level1 >> 12 << 10 | 1);
+        store(level1, level0 >> 12 << 10 | 1);
+        for page in 0..256 {
+            let at = RAM + page * 0x1000;
+            let to = if at == CALLER { OTHER } else { at };
+            store(level0 + 8 * page, to >> 12 << 10 | 0xCF);
+        }
+        let mut a = Asm::new(RAM);
+        a.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
+        a.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
+        a.li(T0, 8 << 60 | root >> 12).csrw(csr::SATP, T0);
+        a.li(T0, HANDLER).csrw(csr::MTVEC, T0);
+        a.li(T2, ROUNDS).li(S0, FUNCTION).li(S2, LOOP);
+        a.li(T3, CALLER).li(T4, 1 << 11);
+        a.w(jalr(ZERO, S2, 0));
+        put(ram, RAM, &a);
+        let mut again = Asm::new(LOOP);
+        again.csrs(csr::MSTATUS, T4).csrw(csr::MEPC, T3).mret();
+        put(ram, LOOP, &again);
+        // In S-mode: the call; nothing returns here.
+        let mut caller = Asm::new(OTHER);
+        caller.w(jalr(RA, S0, 0));
+        finish(&mut caller);
+        put(ram, OTHER, &caller);
+        // It traps: nothing is mapped there.
+        let mut f = Asm::new(FUNCTION);
+        f.ld(T0, ZERO, 0);
+        f.w(jalr(ZERO, RA, 0));
+        put(ram, FUNCTION, &f);
+        let mut handler = Asm::new(HANDLER);
+        handler.w(jalr(ZERO, RA, 0));
+        put(ram, HANDLER, &handler);
+        // In M-mode, behind where S-mode has its call.
+        let mut back = Asm::new(CALLER + 4);
+        let done = back.label();
+        back.addi(A0, A0, 100);
+        back.addi(T2, T2, -1);
+        back.beq(T2, ZERO, done);
+        back.w(jalr(ZERO, S2, 0));
+        back.bind(done);
+        finish(&mut back);
+        put(ram, CALLER + 4, &back);
+    };
+    let ends = [false, true].map(|compiled| end(compiled, load));
+    assert_eq!(ends[0][0], ROUNDS * 100);
+    assert_eq!(ends[0], ends[1]);
+}
