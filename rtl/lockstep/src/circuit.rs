@@ -129,6 +129,9 @@ pub struct Circuit {
     circuit: *mut c_void,
 }
 
+// SAFETY: what it points to belongs to it alone, and the simulation keeps nothing in threads.
+unsafe impl Send for Circuit {}
+
 impl Circuit {
     /// A circuit for `harts` harts before its reset. What is in registers depends on `seed`.
     ///

@@ -1,9 +1,7 @@
 //! The circuit of Xtrapless and its model under the same random traffic. Every answer, exception,
 //! interrupt and word of memory is compared; the first difference ends the run.
 
-mod access;
 mod bench;
-mod circuit;
 mod cycles;
 mod driver;
 mod imsic;
@@ -15,6 +13,7 @@ mod reference;
 use std::process::ExitCode;
 
 use clap::Parser;
+use trapless_lockstep::{access, circuit};
 
 use crate::driver::Driver;
 
