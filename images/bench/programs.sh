@@ -1,6 +1,6 @@
 # Runs real programs, each with a fixed amount of work, between markers that `trapless-bench` times
 # on its own clock. set.only=NAME,... chooses some. What is prepared before `begin` does
-# not count.
+# not count. Redis listens at `port`, so that a run outside a guest can choose a free one.
 
 # 3 MB of text and machine code
 make_file() {
@@ -11,11 +11,12 @@ prepare_gzip() { make_file; }
 prepare_xz() { make_file; }
 prepare_compiler() { awk -v functions=40 -f /bench/compile.awk >/run/compile.c; }
 prepare_redis() {
+    port=${port:-6379}
     ip link set lo up
-    redis-server --save '' --appendonly no --bind 127.0.0.1 >/run/redis-log 2>&1 &
+    redis-server --save '' --appendonly no --bind 127.0.0.1 --port "$port" >/run/redis-log 2>&1 &
     redis=$!
     tries=0
-    until redis-benchmark -q -n 10 -t ping_mbulk >/dev/null 2>&1; do
+    until redis-benchmark -p "$port" -q -n 10 -t ping_mbulk >/dev/null 2>&1; do
         tries=$((tries + 1))
         if [ "$tries" -gt 50 ]; then cat /run/redis-log; return 1; fi
         usleep 100000
@@ -32,7 +33,7 @@ run_xz() { /usr/bin/xz -2 -T1 -c /run/file >/run/file.xz; }
 run_python() { python3.13 -I /bench/work.py; }
 run_compiler() { "$(echo /usr/libexec/gcc/*/*/cc1)" -quiet -fpreprocessed -O2 /run/compile.c -o /run/compile.s; }
 run_sqlite() { sqlite3 /run/database </bench/work.sql; }
-run_redis() { redis-benchmark -q -c 10 -n 1500 -t set,get; }
+run_redis() { redis-benchmark -p "$port" -q -c 10 -n 1500 -t set,get; }
 
 for name in integer sysbench_cpu sysbench_memory stress_matrix stress_integer gzip xz python compiler sqlite redis; do
     case ,${only:-$name}, in *",$name,"*) ;; *) continue ;; esac

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! rows (measurements) -> scenario (one boot: image, command line)
-//!   -> emulator, or native (the command) -> session (runs it, notes when each marker line arrives, and its memory)
+//!   -> emulator, or native (the command)
+//!   -> session (runs it, notes when each marker line arrives, and its memory)
 //!   -> results (medians, ratios, table, JSON)
 //! ```
 //!

@@ -1,6 +1,7 @@
 //! The same programs without an emulator: Debian's packages of this machine's own architecture, in
 //! a tree of their own. It shows how far an emulator is from the limit.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -50,6 +51,13 @@ impl RunFolder {
             .and_then(|()| std::fs::create_dir(&self.0))
             .with_context(|| format!("cannot empty {}", self.0.display()))
     }
+}
+
+/// A port of this machine at which nobody listens.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    Ok(address.context("cannot find a free port")?.port())
 }
 
 impl Native {
@@ -108,6 +116,8 @@ impl Native {
         command.args(["sh", "-c", SCRIPT]);
         // As in a guest, whose image has no locales.
         command.env("LC_ALL", "C").env("only", scenario.only(rows));
+        // A server of the user's must not be measured, or written to.
+        command.env("port", free_port()?.to_string());
         Ok(command)
     }
 }
