@@ -85,13 +85,17 @@ pub struct Port {
 }
 
 impl Port {
-    /// The circuit for at least `harts` harts after reset.
+    /// The circuit for `harts` harts after reset. A larger one would know harts that are not there.
     ///
     /// # Panics
     /// If none is built for so many.
     pub fn new(harts: usize, memory: Shared) -> Self {
-        let size = built().filter(|&size| size >= harts).min();
-        let size = size.unwrap_or_else(|| panic!("no circuit is built for {harts} harts"));
+        let size = built().find(|&size| size == harts).unwrap_or_else(|| {
+            panic!(
+                "no circuit is built for {harts} harts: add the number to LOCKSTEP_HARTS in \
+                 rtl/machine/.cargo/config.toml"
+            )
+        });
         let mut port = Self {
             circuit: Circuit::new(size, 1),
             inputs: In::default(),
