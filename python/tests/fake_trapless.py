@@ -19,7 +19,7 @@ PRICES = {"simple": 1, "trap": 5, "xret": 5, "csr": 3, "device": 40}
 
 
 NAMES = ["machine", "workload", "settings", "guest_harts", "host_harts", "vmm", "time_limit", "ram",
-         "isa", "cost", "prices", "trap_misaligned", "quantum", "seed", "engine", "hot",
+         "isa", "cost", "prices", "trap_misaligned", "quantum", "seed", "engine", "hot", "region",
          "code_cache"]
 
 

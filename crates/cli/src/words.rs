@@ -64,6 +64,7 @@ impl Words {
             seed,
             engine,
             hot,
+            region,
             code_cache,
         } = options;
         self.add("ram", ram.map(|size| size.0));
@@ -82,6 +83,7 @@ impl Words {
         };
         self.add("engine", engine);
         self.add("hot", *hot);
+        self.add("region", *region);
         self.add("code-cache", code_cache.map(|size| size.0));
         if *trap_misaligned {
             self.0.push("--trap-misaligned".into());
@@ -124,7 +126,8 @@ mod tests {
             "--price trap=50 --price csr=x0.5",
             "--host-kernel a/Image --host-modules b --guest-kernel c.gz --guest-modules d",
             "--engine interp --hot 7 --code-cache 1M --seed 18446744073709551615",
-            "--engine both",
+            "--engine both --region 0",
+            "--region never",
         ] {
             let usual = ["--machine", "sstc", "--workload", "ipi"].into_iter();
             let words: Vec<&str> = usual.chain(options.split_whitespace()).collect();

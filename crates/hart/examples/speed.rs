@@ -52,7 +52,7 @@ fn main() {
     // allowed it, so the register is set here.
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);
     if std::env::args().nth(1).as_deref() == Some("jit") {
-        code.compile(trapless_hart::HOT, &config);
+        code.compile(trapless_hart::Tiers::default(), &config);
     }
     let mut hart = Hart::new(0, config, ram);
     hart.set_pc(0x8000_0004);

@@ -36,7 +36,7 @@ pub mod platform;
 mod syndrome;
 
 pub use checkpoint::HartState;
-pub use code::{CodeCache, CodeLimits, CodeStatistics, HOT};
+pub use code::{CodeCache, CodeLimits, CodeStatistics, Tiers};
 pub use config::{AiaConfig, CACHE_BLOCK, CostModel, HartConfig};
 pub use engine::run::{Observer, Stop};
 pub use hart::Hart;

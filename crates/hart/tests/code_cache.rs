@@ -3,7 +3,7 @@
 mod common;
 
 use common::Nothing;
-use trapless_hart::{CodeCache, CodeLimits, CodeStatistics, Hart, HartConfig, Ram};
+use trapless_hart::{CodeCache, CodeLimits, CodeStatistics, Hart, HartConfig, Ram, Tiers};
 
 const RAM: u64 = 0x8000_0000;
 const DATA: u64 = RAM + (8 << 20);
@@ -47,7 +47,7 @@ fn run(limits: CodeLimits, compiled: bool) -> (Vec<u64>, CodeStatistics) {
     };
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);
     code.set_limits(limits);
-    if compiled && !code.compile(0, &config) {
+    if compiled && !code.compile(Tiers::EAGER, &config) {
         eprintln!("this host has no compiler");
     }
     let mut hart = Hart::new(0, config, ram.clone());

@@ -3,7 +3,7 @@
 
 use trapless_asm as asm;
 use trapless_hart::platform::{BusFault, Platform};
-use trapless_hart::{AiaConfig, CodeCache, Hart, HartConfig, Ram};
+use trapless_hart::{AiaConfig, CodeCache, Hart, HartConfig, Ram, Tiers};
 use trapless_isa::Mode;
 use trapless_isa::csr;
 use trapless_isa::port::Lines;
@@ -60,7 +60,7 @@ fn run(program: &[u32], inputs: u64, compiled: bool) -> [u64; 2] {
         ..HartConfig::default()
     };
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(0, &config) {
+    if compiled && !code.compile(Tiers::EAGER, &config) {
         eprintln!("this host has no compiler");
     }
     for (i, word) in program.iter().chain(&[asm::jal(0, 0)]).enumerate() {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Nothing;
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram};
+use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
 
 const RAM: u64 = 0x8000_0000;
 /// Where the changed instruction is: the last parcel of a page.
@@ -46,7 +46,7 @@ fn run(parcels: &[u64], compiled: bool) -> Vec<Vec<u64>> {
         ..HartConfig::default()
     };
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(0, &config) {
+    if compiled && !code.compile(Tiers::EAGER, &config) {
         eprintln!("this host has no compiler");
     }
     let mut hart = Hart::new(0, config, ram.clone());

@@ -6,7 +6,7 @@ mod common;
 use common::Nothing;
 use trapless_asm::reg::{A0, A1, RA, S0, S1, S2, SP, T0, T2, T3, T4, ZERO};
 use trapless_asm::{Asm, addi, jalr};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram};
+use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
 use trapless_isa::csr;
 
 const RAM: u64 = 0x8000_0000;
@@ -23,7 +23,7 @@ fn end(compiled: bool, load: impl Fn(&Ram)) -> [u64; 4] {
         ..HartConfig::default()
     };
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(0, &config) {
+    if compiled && !code.compile(Tiers::EAGER, &config) {
         eprintln!("this host has no compiler");
     }
     let mut hart = Hart::new(0, config, ram.clone());

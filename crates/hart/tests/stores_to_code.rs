@@ -5,7 +5,7 @@ mod common;
 use common::Nothing;
 use trapless_asm::reg::{A0, RA, S0, S1, T0, T1, T2, ZERO};
 use trapless_asm::{Asm, addi, r};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram};
+use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
 
 const RAM: u64 = 0x8000_0000;
 /// `addi a0, a0, N` and `ret`, of which N changes.
@@ -58,7 +58,7 @@ fn hart(id: usize, ram: &Ram) -> Hart {
 fn code(ram: &Ram, compiled: bool) -> CodeCache {
     let config = HartConfig::default();
     let mut code = CodeCache::new(ram, config.extensions, config.cost);
-    if compiled && !code.compile(0, &config) {
+    if compiled && !code.compile(Tiers::EAGER, &config) {
         eprintln!("this host has no compiler");
     }
     code

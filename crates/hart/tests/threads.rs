@@ -1,7 +1,7 @@
 //! The thread of a kernel that a hart executes, as events report it: the same with both engines.
 
 use trapless_hart::platform::{BusFault, Platform};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram};
+use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
 use trapless_isa::Mode;
 use trapless_isa::csr::{self, status};
 use trapless_isa::port::Lines;
@@ -47,7 +47,7 @@ fn switches(program: &[u32], user: &[u32], compiled: bool) -> Vec<Switch> {
         ..HartConfig::default()
     };
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    assert!(!compiled || code.compile(0, &config));
+    assert!(!compiled || code.compile(Tiers::EAGER, &config));
     let mut hart = Hart::new(0, config, ram.clone());
     let (mret, spin) = (0x3020_0073, 0x0000_006f);
     let put = |at: u64, words: &[u32]| {

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::Nothing;
-use trapless_hart::{CodeCache, DataTrigger, Hart, HartConfig, Observer, Ram, Triggers};
+use trapless_hart::{CodeCache, DataTrigger, Hart, HartConfig, Observer, Ram, Tiers, Triggers};
 use trapless_isa::inst::Inst;
 
 const RAM: u64 = 0x8000_0000;
@@ -65,7 +65,7 @@ fn seen(trigger: Option<DataTrigger>, compiled: bool) -> (Vec<u64>, u64) {
         ..HartConfig::default()
     };
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(0, &config) {
+    if compiled && !code.compile(Tiers::EAGER, &config) {
         eprintln!("this host has no compiler");
     }
     let mut hart = Hart::new(0, config, ram.clone());
@@ -160,7 +160,7 @@ fn looped(trigger: u64, compiled: bool) -> (usize, usize, u64) {
         ..HartConfig::default()
     };
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(8, &config) {
+    if compiled && !code.compile(Tiers::default(), &config) {
         eprintln!("this host has no compiler");
     }
     let mut hart = Hart::new(0, config, ram.clone());

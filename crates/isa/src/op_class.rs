@@ -69,6 +69,32 @@ pub enum Format {
     XToFRm,
 }
 
+impl Format {
+    /// Which of `rd`, `rs1` and `rs2` are integer registers.
+    pub const fn integers(self) -> [bool; 3] {
+        match self {
+            Self::None | Self::Fence => [false; 3],
+            Self::R | Self::Amo => [true; 3],
+            Self::Unary
+            | Self::I
+            | Self::Shift
+            | Self::ShiftW
+            | Self::Load
+            | Self::Csr
+            | Self::LoadReserved
+            | Self::HLoad => [true, true, false],
+            Self::Store | Self::Branch | Self::HStore | Self::Vma => [false, true, true],
+            Self::U | Self::J | Self::CsrImm | Self::FCompare | Self::FToX | Self::FToXRm => {
+                [true, false, false]
+            }
+            Self::Cbo | Self::Prefetch | Self::FLoad | Self::FStore | Self::XToF | Self::XToFRm => {
+                [false, true, false]
+            }
+            Self::F | Self::FRm | Self::F4Rm | Self::FUnaryRm => [false; 3],
+        }
+    }
+}
+
 /// Class of an operation for the cost model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CostClass {

@@ -3,6 +3,7 @@
 //! ```text
 //! Jit ── buffer: memory that is writable or executable        (buffer.rs)
 //!  ├──── trampolines: in and out of compiled code, lookup      (trampolines.rs)
+//!  ├──── region: loops of blocks                              (region.rs, x64/region.rs)
 //!  └──── block: one block                                      (block.rs)
 //!         ├── templates of operations                          (template.rs)
 //!         ├── integers, anywhere and in scratch registers      (integer.rs, scratch.rs)
@@ -32,6 +33,8 @@ mod none;
 pub use none::Jit;
 
 mod context;
+#[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
+mod region;
 pub use context::{Context, CsrState, FloatState, Interrupts, Reservation, Timer};
 
 use trapless_isa::port::CsrOp;
@@ -159,6 +162,26 @@ impl Code {
     }
 }
 
+/// Loops that were compiled together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Numbers of all blocks.
+    pub blocks: Vec<u32>,
+    /// The blocks where loops begin.
+    pub heads: Vec<Head>,
+}
+
+/// A block whose code is diverted to a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Its number.
+    pub block: u32,
+    /// Offset in the page.
+    pub offset: u32,
+    /// The way into the region.
+    pub code: Code,
+}
+
 /// A jump inside a page that [`Jit::link`] can patch to go to its target. Jumps to blocks that are
 /// compiled already, or in the same batch, are direct from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -264,7 +287,7 @@ pub type CsrHelper =
 /// Callbacks for everything compiled code does not inline.
 #[derive(Clone, Copy, Debug)]
 pub struct Helpers {
-    /// Executes the last instruction of a block and sets the program counter to the next one.
+    /// Executes a block from an instruction on, and sets the program counter to the next one.
     pub finish: Helper,
     /// Executes an instruction inside a block. `false`: it trapped, and the program counter is at
     /// the handler.

@@ -1,6 +1,6 @@
 //! Hosts without a compiler: everything is interpreted.
 
-use crate::{Code, CodeListener, Context, Exit, Helpers, Known, Options, Site, Source};
+use crate::{Code, CodeListener, Context, Exit, Helpers, Known, Options, Region, Site, Source};
 
 /// Never exists on this host.
 pub enum Jit {}
@@ -14,6 +14,16 @@ impl Jit {
 
     /// Stub; unreachable because [`Jit::new`] returns `None`.
     pub fn compile(&mut self, _: &[Source<'_>], _: Known<'_>) -> Option<Vec<Code>> {
+        match *self {}
+    }
+
+    /// Stub; unreachable because [`Jit::new`] returns `None`.
+    pub fn compile_region<'a>(
+        &mut self,
+        _: u32,
+        _: &dyn Fn(u32) -> Option<(Source<'a>, Code)>,
+        _: &dyn Fn(u32) -> u64,
+    ) -> Option<Region> {
         match *self {}
     }
 

@@ -74,32 +74,52 @@ fn block(offset: u32, bits: &[u32]) -> Block {
     Block { offset, insts }
 }
 
+/// Numbered blocks with 1 cycle for each instruction.
+fn sources(blocks: &[Block]) -> Vec<Source<'_>> {
+    let numbered = blocks.iter().zip(0..);
+    let source = numbered.map(|(block, number)| Source {
+        block: number,
+        insts: &block.insts,
+        cost: block.insts.len() as u32,
+        page: 1,
+        offset: block.offset,
+        crossing: (block.offset == 0xFFE).then(|| block.insts[0].raw),
+    });
+    source.collect()
+}
+
+/// The text of the region of blocks that are compiled already, with the last one in its loops.
+fn region(blocks: &[Block]) -> String {
+    let mut jit = Jit::new(options(), &HELPERS, 1 << 20).expect("a processor with BMI2 and FMA");
+    let sources = sources(blocks);
+    let codes = jit.compile(&sources, &|_, _| None).expect("there is room");
+    let (send, receive) = mpsc::channel();
+    let listener = Box::new(move |text: &str| send.send(text.to_owned()).unwrap_or_default());
+    jit.list(listener, BASE);
+    let compiled = |offset| {
+        let at = sources.iter().position(|source| source.offset == offset)?;
+        Some((sources[at], codes[at]))
+    };
+    let last = blocks.last().expect("a block").offset;
+    jit.compile_region(last, &compiled, &|_| 1).expect("a loop");
+    drop(jit);
+    receive.iter().collect::<Vec<_>>().join("\n")
+}
+
 /// The text of blocks that are compiled together.
 fn listing(options: Options, blocks: &[Block]) -> String {
     let mut jit = Jit::new(options, &HELPERS, 1 << 20).expect("a processor with BMI2 and FMA");
     let (send, receive) = mpsc::channel();
     let listener = Box::new(move |text: &str| send.send(text.to_owned()).unwrap_or_default());
     jit.list(listener, BASE);
-    let sources: Vec<Source<'_>> = blocks
-        .iter()
-        .zip(0..)
-        .map(|(block, number)| Source {
-            block: number,
-            insts: &block.insts,
-            cost: block.insts.len() as u32,
-            page: 1,
-            offset: block.offset,
-            crossing: (block.offset == 0xFFE).then(|| block.insts[0].raw),
-        })
-        .collect();
+    let sources = sources(blocks);
     jit.compile(&sources, &|_, _| None).expect("there is room");
     drop(jit);
     receive.iter().collect::<Vec<_>>().join("\n")
 }
 
 /// Compares with the file `name`, or writes it.
-fn golden(name: &str, options: Options, blocks: &[Block]) {
-    let text = listing(options, blocks);
+fn golden(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
     if std::env::var_os("TRAPLESS_GOLDEN").is_some_and(|value| value == "renew") {
         fs::write(&file, text).expect("the folder is writable");
@@ -110,12 +130,7 @@ fn golden(name: &str, options: Options, blocks: &[Block]) {
         assert_eq!(now, then, "line {} of {}", number + 1, file.display());
     }
     let lines = |text: &str| text.lines().count();
-    assert_eq!(
-        lines(&text),
-        lines(&expected),
-        "lines of {}",
-        file.display()
-    );
+    assert_eq!(lines(text), lines(&expected), "lines of {}", file.display());
 }
 
 macro_rules! golden {
@@ -123,7 +138,7 @@ macro_rules! golden {
         $(
             #[test]
             fn $name() {
-                golden(stringify!($name), options(), &[$(block($offset, &$bits)),+]);
+                golden(stringify!($name), &listing(options(), &[$(block($offset, &$bits)),+]));
             }
         )*
     };
@@ -171,7 +186,21 @@ fn aligned_group() {
     };
     // ld ra,24(sp); ld s0,16(sp); ret
     let block = block(0, &[0x0181_3083, 0x0101_3403, 0x0000_8067]);
-    golden("aligned_group", options, &[block]);
+    golden("aligned_group", &listing(options, &[block]));
+}
+
+/// A loop with its way in, its checks and charges, its slow path and its ways out.
+#[test]
+fn region_of_three_blocks() {
+    let blocks = [
+        // lbu t0,0(s0); addi s0,s0,1; beq t0,t1,+12
+        block(0x100, &[0x0004_4283, 0x0014_0413, 0x0062_8663]),
+        // addi s3,s3,1; j +4
+        block(0x10c, &[0x0019_8993, 0x0040_006f]),
+        // bne s0,s2,-20
+        block(0x114, &[0xff24_16e3]),
+    ];
+    golden("region_of_three_blocks", &region(&blocks));
 }
 
 /// Blocks may be compiled anywhere in memory, but the text says nothing of where.

@@ -199,8 +199,8 @@ impl Machine {
         let mut code = CodeCache::new(&ram, hart_config.extensions, hart_config.cost);
         code.set_limits(config.code);
         code.set_meter(&bus.meter);
-        if let Engine::Jit { hot } = config.engine {
-            code.compile(hot, &hart_config);
+        if let Engine::Jit(tiers) = config.engine {
+            code.compile(tiers, &hart_config);
         }
         let mut machine = Self {
             harts: (0..config.harts).map(new_hart).collect(),

@@ -3,12 +3,12 @@
 mod common;
 
 use common::*;
-use trapless_hart::{Hart, Observer};
+use trapless_hart::{Hart, Observer, Tiers};
 use trapless_isa::inst::Inst;
 use trapless_machine::checkpoint::{About, Base, FORMAT};
 use trapless_machine::{Engine, Limits, Machine, MachineConfig, Outcome, Transport};
 
-const ENGINES: [Engine; 2] = [Engine::Jit { hot: 0 }, Engine::Interp];
+const ENGINES: [Engine; 2] = [Engine::Jit(Tiers::EAGER), Engine::Interp];
 
 /// A hart that writes a function many times before it calls it, and then changes it before each
 /// call.

@@ -5,6 +5,7 @@ mod common;
 use std::fmt::Write;
 
 use common::*;
+use trapless_hart::Tiers;
 use trapless_ledger::event::{Event, Sink};
 use trapless_machine::{
     Engine, History, Limits, Machine, MachineConfig, Outcome, Peripherals, Shared,
@@ -66,7 +67,7 @@ impl Watched {
 /// that only went forward, once.
 #[test]
 fn a_machine_that_goes_back_does_the_same_again() {
-    for engine in [Engine::Jit { hot: 0 }, Engine::Interp] {
+    for engine in [Engine::Jit(Tiers::EAGER), Engine::Interp] {
         let mut whole = Watched::new(engine);
         assert_eq!(whole.run(u64::MAX), Outcome::PoweredOff);
         let end = whole.machine.now();

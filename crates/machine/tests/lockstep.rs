@@ -3,11 +3,12 @@
 mod common;
 
 use common::*;
+use trapless_hart::Tiers;
 use trapless_isa::Mode;
 use trapless_ledger::event::{Event, Sink};
 use trapless_machine::{Engine, Limits, Machine, MachineConfig, Outcome, Shared};
 
-const BOTH: Engine = Engine::Jit { hot: 0 };
+const BOTH: Engine = Engine::Jit(Tiers::EAGER);
 
 /// A loop with traps and stores on two harts; ends after a while.
 fn program() -> Asm {

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, anyhow};
 use trapless_experiments::Value;
+use trapless_hart::Tiers;
 use trapless_isa::Extensions;
 use trapless_ledger::Config;
 use trapless_ledger::document::{Clock, Cost, RunInfo};
@@ -13,13 +14,15 @@ use trapless_machine::preset::{EPOCH, Interrupts};
 use trapless_machine::{Engine, Machine, MachineConfig, Machines};
 
 use crate::spec::DEFAULT_RAM;
-use crate::spec::{EngineChoice, MachineOptions};
+use crate::spec::{EngineChoice, MachineOptions, RegionTime};
 
 /// Default machine of commands.
 pub const USUAL: &str = "sstc";
-/// Executions of a block before it is compiled if engines are compared: nearly all code is to be
-/// compiled.
-const HOT_BOTH: u32 = 1;
+/// If engines are compared nearly all code is to be compiled.
+const TIERS_BOTH: Tiers = Tiers {
+    hot: 1,
+    ..Tiers::EAGER
+};
 
 /// The machine of `machines` that the options describe.
 pub fn config(
@@ -53,19 +56,27 @@ pub fn config(
         config.seed = seed;
     }
     config.engine = match options.engine {
-        EngineChoice::Jit => Engine::Jit {
-            hot: options.hot.unwrap_or(trapless_hart::HOT),
-        },
+        EngineChoice::Jit => Engine::Jit(tiers(options, Tiers::default())),
         EngineChoice::Interp => Engine::Interp,
-        EngineChoice::Both => Engine::Jit {
-            hot: options.hot.unwrap_or(HOT_BOTH),
-        },
+        EngineChoice::Both => Engine::Jit(tiers(options, TIERS_BOTH)),
     };
     if let Some(size) = options.code_cache {
         config.code.compiled = usize::try_from(size.0).unwrap_or(usize::MAX);
     }
     config.check()?;
     Ok(config)
+}
+
+/// When code is compiled: what the options say, else what `usual` says.
+fn tiers(options: &MachineOptions, usual: Tiers) -> Tiers {
+    Tiers {
+        hot: options.hot.unwrap_or(usual.hot),
+        region: match options.region {
+            None => usual.region,
+            Some(RegionTime::Never) => None,
+            Some(RegionTime::After(cycles)) => Some(cycles),
+        },
+    }
 }
 
 /// With `--engine both`, lets a twin of `machine` run beside it in lock-step. `boot` makes the

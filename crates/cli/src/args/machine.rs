@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use trapless_experiments::Value;
 use trapless_machine::cost::Price;
 use trapless_machine::preset::Size;
-use trapless_run::spec::{Cost, EngineChoice, MachineOptions};
+use trapless_run::spec::{Cost, EngineChoice, MachineOptions, RegionTime};
 
 /// Options of every command that makes a machine.
 #[derive(Args, Clone, Default)]
@@ -57,6 +57,10 @@ pub struct MachineArgs {
     /// for both].
     #[arg(long, value_name = "RUNS", help_heading = "Machine")]
     pub hot: Option<u32>,
+    /// Cycles that harts run in loops of compiled blocks before these are compiled together, as a
+    /// region; "never" for not at all [default: what pays; at once for both].
+    #[arg(long, value_name = "CYCLES", help_heading = "Machine")]
+    pub region: Option<RegionTime>,
     /// Maximum memory for compiled code; evicted code is compiled again when it is needed [default:
     /// 48M].
     #[arg(long, value_name = "SIZE", help_heading = "Machine")]
@@ -99,6 +103,7 @@ impl MachineArgs {
             seed: self.seed,
             engine: self.engine.choice(),
             hot: self.hot,
+            region: self.region,
             code_cache: self.code_cache,
         }
     }

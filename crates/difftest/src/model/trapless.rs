@@ -74,7 +74,7 @@ impl Model for Trapless {
         let engine: &[&str] = match self.engine {
             Engine::Usual => &[],
             Engine::Interp => &["--engine", "interp"],
-            Engine::Both => &["--engine", "both", "--hot", "0"],
+            Engine::Both => &["--engine", "both", "--hot", "0", "--region", "0"],
         };
         let machine: &[&str] = match program.board {
             Board::Plain => &[],

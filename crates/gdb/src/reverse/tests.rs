@@ -3,6 +3,7 @@
 use gdbstub::target::ext::breakpoints::WatchKind;
 use trapless_asm::reg::{A0, S0, S1, S2, T0, T1, T2, ZERO};
 use trapless_asm::{Asm, Label};
+use trapless_hart::Tiers;
 use trapless_isa::csr::{MHARTID, MIE, MSTATUS, MTVEC};
 use trapless_machine::{Engine, MachineConfig, Payload, Peripherals};
 
@@ -151,7 +152,7 @@ fn a_way_back_is_the_way_forward_turned_round() {
         (vec![often], vec![(WORD + 0x1100, 2, Write)]),
     ];
     let mut to_beginning = 0;
-    for engine in [Engine::Jit { hot: 0 }, Engine::Interp] {
+    for engine in [Engine::Jit(Tiers::EAGER), Engine::Interp] {
         for (addresses, watches) in &cases {
             let breaks = breaks(addresses, watches);
             let mut known = machine(engine, &code);

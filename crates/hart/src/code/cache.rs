@@ -14,7 +14,7 @@ use trapless_jit::{Code, CodeListener, Jit, Site};
 
 use super::block::{Block, Blocks};
 use super::changes::{Change, Changes};
-use super::compiler::Compiled;
+use super::compiler::{Compiled, Tiers};
 use super::decoder::Decoder;
 use super::excluded::Excluded;
 use super::statistics::CodeStatistics;
@@ -106,18 +106,18 @@ impl CodeCache {
         &self.cost
     }
 
-    /// Enables compilation of blocks that ran `hot` times, by the compiler that `jit` makes for a
+    /// Enables compilation at the times that `tiers` says, by the compiler that `jit` makes for a
     /// capacity in bytes. Returns whether it made one.
     pub(crate) fn set_compiler(
         &mut self,
-        hot: u32,
+        tiers: Tiers,
         jit: impl FnOnce(usize) -> Option<Jit>,
     ) -> bool {
         // Without C, jumps must check for misaligned targets, which compiled code does not.
         if self.decoder.compressed() {
             let (room, pages) = (self.blocks.room(), self.blocks.pages());
             let jit = jit(self.limits.compiled);
-            self.compiled = jit.map(|jit| Compiled::new(jit, hot, room, pages));
+            self.compiled = jit.map(|jit| Compiled::new(jit, tiers, room, pages));
         }
         self.compiled.is_some()
     }
@@ -188,6 +188,13 @@ impl CodeCache {
     /// Whether one of the `len` bytes at `offset` of a page is excluded from compilation.
     pub(crate) fn excludes(&self, page: PageIndex, offset: u32, len: u32) -> bool {
         self.excluded.meets(page, offset, len)
+    }
+
+    /// Notes that a hart, after `cycles` cycles, reached its limit before `offset` of a page.
+    pub(crate) fn see(&mut self, page: PageIndex, offset: u32, cycles: u64) {
+        if let Some(compiled) = &mut self.compiled {
+            compiled.see(&self.blocks, (page, offset), cycles, &self.meter);
+        }
     }
 
     /// Links a jump of compiled code to its target.

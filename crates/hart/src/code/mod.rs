@@ -23,5 +23,5 @@ pub(crate) mod view;
 
 pub(crate) use cache::MAX_BLOCK;
 pub use cache::{CodeCache, CodeLimits};
-pub use compiler::HOT;
+pub use compiler::Tiers;
 pub use statistics::CodeStatistics;

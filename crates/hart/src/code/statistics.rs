@@ -13,6 +13,8 @@ pub struct CodeStatistics {
     pub decoded_resets: u64,
     /// Blocks compiled, including repetitions after they were dropped.
     pub blocks_compiled: u64,
+    /// Regions compiled: loops of blocks, once more.
+    pub regions_compiled: u64,
     /// Bytes of code compiled.
     pub code_bytes: u64,
     /// Bytes of code in the buffer now.

@@ -3,6 +3,7 @@
 
 use std::mem::offset_of;
 
+use trapless_isa::inst::Inst;
 use trapless_isa::port::CsrOp;
 use trapless_jit::{
     CSR_DONE, CSR_MOVED, CSR_REFUSED, Context, CsrAnswer, CsrRequest, Helpers, Position,
@@ -52,33 +53,67 @@ unsafe fn in_session<R>(
 }
 
 impl Hart {
-    /// Executes the instruction at `at` of a block; `last` says whether it is the block's last one.
-    /// `false`: it trapped.
+    /// Executes the instruction at `at` of a block; `false`: it trapped.
     fn step(
         &mut self,
         code: &CodeCache,
         plat: &mut dyn Platform,
         (block, at): (u32, Position),
-        last: bool,
     ) -> bool {
         self.watch.meter.set(Activity::Helper);
         self.watch.counts.helpers += 1;
         let block = code.block(block);
         let rest = &code.any_insts(&block)[at.index()..];
         let pc = self.state.pc.wrapping_add(at.offset());
-        let next = match self.exec_one(&rest[0], pc, plat) {
+        let next = self.step_at(rest, pc, code, plat);
+        self.prepare();
+        next.is_some()
+    }
+
+    /// Executes a block from the instruction at `at` on, and sets the program counter.
+    fn finish(
+        &mut self,
+        code: &CodeCache,
+        plat: &mut dyn Platform,
+        (block, at): (u32, Position),
+    ) -> bool {
+        self.watch.meter.set(Activity::Helper);
+        self.watch.counts.helpers += 1;
+        let block = code.block(block);
+        let mut rest = &code.any_insts(&block)[at.index()..];
+        let mut pc = self.state.pc.wrapping_add(at.offset());
+        let done = loop {
+            match self.step_at(rest, pc, code, plat) {
+                Some(next) => pc = next,
+                None => break false,
+            }
+            rest = &rest[1..];
+            if rest.is_empty() {
+                self.state.pc = pc;
+                break true;
+            }
+        };
+        self.prepare();
+        done
+    }
+
+    /// Executes the first instruction of `rest`, which is at `pc`; `rest` ends a block. Returns the
+    /// address of the next one, unless it traps.
+    fn step_at(
+        &mut self,
+        rest: &[Inst],
+        pc: u64,
+        code: &CodeCache,
+        plat: &mut dyn Platform,
+    ) -> Option<u64> {
+        match self.exec_one(&rest[0], pc, plat) {
             Ok(Flow::Next) => Some(pc.wrapping_add(u64::from(rest[0].len))),
             Ok(Flow::Jump(target)) => Some(target),
             Err(Fault) => {
                 self.abort(rest, pc, code.cost(), plat);
                 None
             }
-        };
-        self.prepare();
-        if let (Some(next), true) = (next, last) {
-            self.state.pc = next;
         }
-        next.is_some()
     }
 
     /// Executes a CSR access of compiled code.
@@ -116,7 +151,7 @@ unsafe extern "C" fn finish(context: *mut Context, block: u32, at: Position) -> 
     // SAFETY: promised by the caller.
     unsafe {
         in_session(context, |hart, code, plat| {
-            hart.step(code, plat, (block, at), true)
+            hart.finish(code, plat, (block, at))
         })
     }
 }
@@ -129,7 +164,7 @@ unsafe extern "C" fn execute(context: *mut Context, block: u32, at: Position) ->
     // SAFETY: promised by the caller.
     unsafe {
         in_session(context, |hart, code, plat| {
-            hart.step(code, plat, (block, at), false)
+            hart.step(code, plat, (block, at))
         })
     }
 }

@@ -9,7 +9,10 @@
 //!        └── everything without a template: helpers   the interpreter, for one instruction
 //! ```
 //!
-//! Compiled code checks the limit and charges a block at its start, as the interpreter does, and
+//! Loops in which harts are seen for long are compiled once more, as regions
+//! (crates/jit/src/region.rs).
+//!
+//! Compiled code checks the limit and charges a block as the interpreter does at its start, and
 //! probes the TLBs at the same places. So nothing that a guest or a ledger can see depends on which
 //! engine runs, or on when a block gets hot.
 
@@ -21,7 +24,7 @@ use trapless_jit::{Code, Exit, Jit, Site};
 use super::callbacks::{HELPERS, Session};
 use super::exchange::options;
 use super::run::{NoObserver, Stop};
-use crate::code::CodeCache;
+use crate::code::{CodeCache, Tiers};
 use crate::config::HartConfig;
 use crate::hart::Hart;
 use crate::memory::address::{HostAddr, PageIndex};
@@ -30,10 +33,10 @@ use crate::platform::Platform;
 use crate::syndrome::Fault;
 
 impl CodeCache {
-    /// Enables compilation of blocks that ran `hot` times (0: at first sight), for harts like
-    /// `config`. Returns whether this host has a compiler; results are the same either way.
-    pub fn compile(&mut self, hot: u32, config: &HartConfig) -> bool {
-        self.set_compiler(hot, |capacity| {
+    /// Enables compilation at the times that `tiers` says, for harts like `config`. Returns whether
+    /// this host has a compiler; results are the same either way.
+    pub fn compile(&mut self, tiers: Tiers, config: &HartConfig) -> bool {
+        self.set_compiler(tiers, |capacity| {
             Jit::new(options(config), &HELPERS, capacity)
         })
     }
@@ -57,6 +60,7 @@ impl Hart {
         until: u64,
     ) -> Option<Stop> {
         let mut site = None;
+        let mut since = self.state.cycles;
         loop {
             self.watch.meter.set(Activity::Dispatch);
             if self.state.cycles >= self.state.limit {
@@ -64,10 +68,15 @@ impl Hart {
                     return None;
                 }
                 site = None;
+                if let Some(page) = self.fetched_page() {
+                    let offset = page_offset(self.state.pc) as u32;
+                    code.see(page, offset, self.state.cycles - since);
+                }
                 let stop = self.attend(code, plat, until);
                 if stop.is_some() {
                     return stop;
                 }
+                since = self.state.cycles;
             }
             if self.exclude_fetched(code) {
                 site = None;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use trapless_hart::{CodeLimits, CostModel, HartConfig};
+use trapless_hart::{CodeLimits, CostModel, HartConfig, Tiers};
 use trapless_isa::Mode;
 
 use super::code::{Slot, code};
@@ -21,8 +21,8 @@ pub struct Program {
     /// Mode in which it starts.
     pub mode: Mode,
     pub config: HartConfig,
-    /// Runs of a block before it is compiled.
-    pub hot: u32,
+    /// When it is compiled.
+    pub tiers: Tiers,
     /// Of the code cache: sometimes so small that it is dropped all the time.
     pub limits: CodeLimits,
     /// In order of addresses, instructions that have been left out included.
@@ -101,7 +101,10 @@ impl Program {
             seed,
             mode: space.mode,
             config,
-            hot: rng.pick(&[0, 0, 0, 0, 1, 3]),
+            tiers: Tiers {
+                hot: rng.pick(&[0, 0, 0, 0, 1, 3]),
+                region: region(seed),
+            },
             limits: limits(seed),
             slots,
             entries,
@@ -129,6 +132,12 @@ impl Program {
         }
         program
     }
+}
+
+/// When loops of the program of a seed become regions.
+fn region(seed: u64) -> Option<u64> {
+    let rng = &mut Rng::new(seed ^ 1 << 63);
+    rng.pick(&[Some(0), Some(0), Some(1), Some(200), None])
 }
 
 fn limits(seed: u64) -> CodeLimits {

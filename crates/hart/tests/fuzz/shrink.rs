@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use trapless_hart::{CodeLimits, Hart, Observer};
+use trapless_hart::{CodeLimits, Hart, Observer, Tiers};
 use trapless_isa::csr;
 use trapless_isa::decode::decode;
 use trapless_isa::disasm::{disasm, f_name, x_name};
@@ -38,7 +38,7 @@ fn attempt(program: &mut Program, change: impl FnOnce(&mut Program)) -> bool {
 
 fn shrink(program: &mut Program) {
     attempt(program, |p| p.harts.truncate(1));
-    attempt(program, |p| p.hot = 0);
+    attempt(program, |p| p.tiers = Tiers::EAGER);
     attempt(program, |p| p.limits = CodeLimits::default());
     attempt(program, |p| p.stops = None);
     attempt(program, |p| p.spaces = [0, 0]);
@@ -116,9 +116,9 @@ pub fn report(program: &Program) -> String {
     shrink(&mut small);
     let Difference { slice, values } = check(&small).expect("shrinking keeps the difference");
     let mut text = format!(
-        "engines differ: seed {}, starts in {:?}, compiled after {} runs, stopped by an observer every \
+        "engines differ: seed {}, starts in {:?}, {:?}, stopped by an observer every \
          {:?} instructions, slices {:?}, {slice} passed\n",
-        small.seed, small.mode, small.hot, small.stops, small.slices
+        small.seed, small.mode, small.tiers, small.stops, small.slices
     );
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{:24} {:>20} {:>20}", "", "interpreted", "compiled");

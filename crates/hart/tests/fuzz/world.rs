@@ -149,7 +149,7 @@ impl World {
         let mut code = CodeCache::new(&ram, program.config.extensions, program.config.cost);
         code.set_limits(program.limits);
         if compiled {
-            code.compile(program.hot, &program.config);
+            code.compile(program.tiers, &program.config);
         }
         let mut device = Device {
             rng: Rng::new(program.noise),

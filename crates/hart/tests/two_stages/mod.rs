@@ -4,7 +4,7 @@
 
 use trapless_asm as asm;
 use trapless_hart::platform::{BusFault, Platform};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram};
+use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
 use trapless_isa::Extensions;
 use trapless_isa::cause::exception;
 use trapless_isa::csr::{self, hstatus, status};
@@ -151,7 +151,7 @@ impl Bench {
             ..HartConfig::default()
         };
         let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-        if compiled && !code.compile(0, &config) {
+        if compiled && !code.compile(Tiers::EAGER, &config) {
             eprintln!("this host has no compiler");
         }
         let mut bench = Self {

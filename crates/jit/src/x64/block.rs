@@ -2,15 +2,63 @@
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
-use trapless_isa::inst::{CostClass, Inst, NO_REG};
-use trapless_isa::semantics;
+use trapless_isa::inst::{CostClass, Inst};
 
 use super::compiler::{BlockCompiler, Cold};
 use super::encode::{self, Alu, Width};
+use super::listing::Parts;
 use super::regs::{R14, R15, RBX, at};
-use super::template::{Template, template};
+use super::template::{Template, template_of};
 use super::trampolines;
 use crate::{Position, Source};
+
+impl<'a> BlockCompiler<'a> {
+    /// Emits the code of blocks, of which `hot` emits the hot part; cold code follows the hot code
+    /// of all. Returns where it is.
+    pub fn emit(
+        &mut self,
+        sources: &[&'a Source<'a>],
+        hot: impl Fn(&mut Self, usize),
+    ) -> Vec<Parts> {
+        let mut pieces = Vec::with_capacity(sources.len());
+        for (index, source) in sources.iter().enumerate() {
+            self.source = source;
+            let start = self.ops.offset().0;
+            hot(self, index);
+            pieces.push((start..self.ops.offset().0, std::mem::take(&mut self.cold)));
+        }
+        let cold = |(source, (hot, cold)): (&&'a Source<'a>, _)| {
+            self.source = source;
+            let start = self.ops.offset().0;
+            self.cold(cold);
+            let cold = start..self.ops.offset().0;
+            Parts { hot, cold }
+        };
+        sources.iter().zip(pieces).map(cold).collect()
+    }
+
+    /// Emits the instructions of the block, without one that ends it: that one is returned.
+    pub fn instructions(&mut self) -> Option<(&'a Inst, Position)> {
+        let insts = self.source.insts;
+        self.at = self.source.offset as i32;
+        let mut index = 0;
+        while let Some(inst) = insts.get(index) {
+            let grouped = self.group(index);
+            if grouped != 0 {
+                index += grouped;
+                continue;
+            }
+            let at = Position::new(index as u8, self.at as u32);
+            if inst.op.ends_block() {
+                return Some((inst, at));
+            }
+            self.inside(inst, at);
+            self.at += i32::from(inst.len);
+            index += 1;
+        }
+        None
+    }
+}
 
 impl BlockCompiler<'_> {
     /// Emits the hot code. That of block `next` follows it.
@@ -33,27 +81,11 @@ impl BlockCompiler<'_> {
         if Self::uses_float(source.insts) {
             self.begin_float();
         }
-        self.at = source.offset as i32;
         // Offset of the next instruction, if execution falls through.
-        let mut onward = None;
-        let mut index = 0;
-        while let Some(inst) = source.insts.get(index) {
-            let grouped = self.group(index);
-            if grouped != 0 {
-                index += grouped;
-                onward = Some(self.at);
-                continue;
-            }
-            let at = Position::new(index as u8, self.at as u32);
-            onward = Some(self.at + i32::from(inst.len));
-            if inst.op.ends_block() {
-                onward = self.last(inst, at);
-            } else {
-                self.inside(inst, at);
-            }
-            self.at += i32::from(inst.len);
-            index += 1;
-        }
+        let onward = match self.instructions() {
+            Some((inst, at)) => self.last(inst, at),
+            None => Some(self.at),
+        };
         if let Some(onward) = onward {
             let follows = next.is_some_and(|next| {
                 let place = (next.page, next.offset as i32);
@@ -92,6 +124,9 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch x64; =>from);
             self.goto(to);
         }
+        for (from, edge) in cold.edges {
+            self.edge(from, edge);
+        }
         for group in cold.groups {
             self.single_accesses(&group);
         }
@@ -103,6 +138,7 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch x64; =>slow.out);
             match slow.csr {
                 Some(inst) => self.call_csr(&inst, slow.at, slow.back),
+                None if self.rest(slow.at, cold.beyond) => {}
                 None => {
                     self.execute(slow.at);
                     dynasm!(self.ops; .arch x64; jmp =>slow.back);
@@ -113,14 +149,7 @@ impl BlockCompiler<'_> {
 
     /// Emits an instruction inside the block.
     fn inside(&mut self, inst: &Inst, at: Position) {
-        if inst.moves_to_tp() {
-            // Rare, and the interpreter tells observers.
-            return self.execute(at);
-        }
-        if inst.rd == NO_REG && semantics::computes(inst.op) {
-            return;
-        }
-        match template(inst.op) {
+        match template_of(inst) {
             Some(Template::Nothing) => {}
             Some(Template::Integer(how)) => self.integer(inst, how),
             Some(Template::Scratch(how)) => self.scratch(inst, how),

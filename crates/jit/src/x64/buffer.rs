@@ -123,14 +123,23 @@ impl Buffer {
             return None;
         }
         let at = self.next();
-        if !self.write_by_kernel(code, at) {
-            self.write(code).ok()?;
+        if !self.overwrite(at, code) {
+            return None;
         }
         let to = self.used + code.len();
         // Align the next code to 16 bytes, as suits branch targets.
         self.used = (to + 15) & !15;
         self.used = self.used.min(self.size - self.data);
         Some(at)
+    }
+
+    /// Writes `code` at address `at`, from which on there is room for it in the buffer. `false` if
+    /// the host refuses.
+    pub fn overwrite(&mut self, at: usize, code: &[u8]) -> bool {
+        let offset = at.wrapping_sub(self.code());
+        let room = self.capacity().checked_sub(offset);
+        room.is_some_and(|room| code.len() <= room)
+            && (self.write_by_kernel(code, at) || self.write(code, offset).is_ok())
     }
 
     /// Writes `code` at address `at` by the kernel; `false` if it refuses.
@@ -152,15 +161,16 @@ impl Buffer {
         done
     }
 
-    /// Writes `code` at the end of the present code.
-    fn write(&mut self, code: &[u8]) -> io::Result<()> {
-        let start = self.used & !(HUGE_PAGE - 1);
-        let end = (self.used + code.len()).next_multiple_of(HUGE_PAGE);
+    /// Writes `code` at `offset` bytes from the start of code.
+    fn write(&mut self, code: &[u8], offset: usize) -> io::Result<()> {
+        let start = offset & !(HUGE_PAGE - 1);
+        let end = (offset + code.len()).next_multiple_of(HUGE_PAGE);
         let len = end.min(self.capacity()) - start;
         self.protect(start, len, libc::PROT_READ | libc::PROT_WRITE)?;
+        let at = (self.code() + offset) as *mut u8;
         // SAFETY: the caller has seen that there is room for `code.len()` bytes, they are writable
         // now, and no compiled code runs while `self` is borrowed mutably.
-        unsafe { ptr::copy_nonoverlapping(code.as_ptr(), self.next() as *mut u8, code.len()) };
+        unsafe { ptr::copy_nonoverlapping(code.as_ptr(), at, code.len()) };
         self.protect(start, len, libc::PROT_READ | libc::PROT_EXEC)
     }
 

@@ -9,8 +9,10 @@ use trapless_isa::inst::{Inst, NO_REG};
 
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::probe::Probe;
-use super::regs::{Host, Place, RAX, RBX, place, x_at};
+use super::region::Shared;
+use super::regs::{Host, Place, RAX, RBX, Registers, x_at};
 use super::trampolines::Trampolines;
+use crate::region::{Charge, Edge};
 use crate::{Known, Options, Position, Source};
 
 /// Slow path of an instruction.
@@ -69,6 +71,10 @@ pub(super) struct Cold {
     pub unmatched: Option<DynamicLabel>,
     /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
+    /// In a region, edges that are more than a jump, and what has been charged for blocks after
+    /// this one.
+    pub edges: Vec<(DynamicLabel, Edge)>,
+    pub beyond: Charge,
     pub groups: Vec<GroupSlow>,
     pub slow: Vec<Slow>,
 }
@@ -90,6 +96,10 @@ pub(super) struct BlockCompiler<'a> {
     /// Offset in the page of the instruction being compiled.
     pub at: i32,
     pub cold: Cold,
+    /// Where guest registers are.
+    pub registers: Registers,
+    /// While blocks are compiled as parts of a region.
+    pub region: Option<Shared>,
 }
 
 impl BlockCompiler<'_> {
@@ -134,7 +144,7 @@ impl BlockCompiler<'_> {
 
     /// Host register with the value of guest register `x`: its own, or `scratch`.
     pub fn value(&mut self, x: u8, scratch: Host) -> Host {
-        match place(x) {
+        match self.registers.place(x) {
             Place::Zero => dynasm!(self.ops; .arch x64; xor Rd(scratch), Rd(scratch)),
             Place::Host(host) => return host,
             Place::Memory(x) => {
@@ -152,7 +162,7 @@ impl BlockCompiler<'_> {
 
     /// Host register in which to compute the value of guest register `x`: its own, or `rax`.
     pub fn target(&self, x: u8) -> Host {
-        match place(x) {
+        match self.registers.place(x) {
             Place::Host(host) => host,
             _ => RAX,
         }
@@ -160,7 +170,7 @@ impl BlockCompiler<'_> {
 
     /// Moves a value computed in `host` to the location of guest register `x`.
     pub fn put(&mut self, x: u8, host: Host) {
-        match place(x) {
+        match self.registers.place(x) {
             Place::Host(own) => encode::copy(&mut self.ops, own, host),
             // The result is discarded.
             Place::Memory(NO_REG) | Place::Zero => {}

@@ -21,6 +21,18 @@ const LAST_PARCEL: i32 = 4094;
 impl BlockCompiler<'_> {
     /// Emits the taken path of a conditional branch; execution falls through if it is not taken.
     pub fn branch(&mut self, inst: &Inst) {
+        self.compare(inst);
+        let to = self.at.wrapping_add(inst.imm);
+        let target = self.direct(to).unwrap_or_else(|| {
+            let taken = self.ops.new_dynamic_label();
+            self.cold.gotos.push((taken, to));
+            Target::Label(taken)
+        });
+        self.jump_if(inst.op, target);
+    }
+
+    /// Sets flags by the operands of a conditional branch.
+    pub fn compare(&mut self, inst: &Inst) {
         let a = self.value(inst.rs1, RAX);
         if inst.rs2 == 0 {
             dynasm!(self.ops; .arch x64; test Rq(a), Rq(a));
@@ -30,13 +42,11 @@ impl BlockCompiler<'_> {
             let b = self.value(inst.rs2, RCX);
             dynasm!(self.ops; .arch x64; cmp Rq(a), Rq(b));
         }
-        let to = self.at.wrapping_add(inst.imm);
-        let target = self.direct(to).unwrap_or_else(|| {
-            let taken = self.ops.new_dynamic_label();
-            self.cold.gotos.push((taken, to));
-            Target::Label(taken)
-        });
-        match (inst.op, target) {
+    }
+
+    /// Emits the jump of a branch.
+    pub fn jump_if(&mut self, op: Op, target: Target) {
+        match (op, target) {
             (Op::Beq, Target::Label(to)) => dynasm!(self.ops; .arch x64; je =>to),
             (Op::Bne, Target::Label(to)) => dynasm!(self.ops; .arch x64; jne =>to),
             (Op::Blt, Target::Label(to)) => dynasm!(self.ops; .arch x64; jl =>to),

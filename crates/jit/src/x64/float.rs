@@ -92,7 +92,7 @@ impl Precision {
 
 impl Float {
     /// Whether there is code for a rounding mode. Operations without one have 0 in that field.
-    fn rounds(self, rounding: u8) -> bool {
+    pub fn rounds(self, rounding: u8) -> bool {
         match self {
             Self::ToInteger(..) => matches!(rounding, rm::NEAREST | rm::ZERO | rm::DYNAMIC),
             Self::FromInteger(..)
@@ -131,9 +131,6 @@ impl BlockCompiler<'_> {
 
     /// Emits an instruction of F or D.
     pub fn float(&mut self, inst: &Inst, at: Position, how: Float) {
-        if !how.rounds(inst.rm) {
-            return self.execute(at);
-        }
         let mut slow = self.slow_path(at);
         match how {
             Float::Load(precision) => self.float_load(inst, precision, &mut slow),

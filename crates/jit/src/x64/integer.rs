@@ -6,7 +6,7 @@ use trapless_isa::inst::{Inst, NO_REG};
 
 use super::compiler::BlockCompiler;
 use super::encode::{self, ADDRESS, ADDRESS_32, Alu, Assembler, MULTIPLY_32, MULTIPLY_64, Width};
-use super::regs::{Host, Place, RAX, RBX, RCX, RDX, place, x_at};
+use super::regs::{Host, Place, RAX, RBX, RCX, RDX, at, x_at};
 
 /// How a result is computed: location of the operands, and the code to emit. `rax`, `rcx` and `rdx`
 /// are free.
@@ -78,22 +78,23 @@ pub(super) enum Operand {
     Imm(i32),
 }
 
-pub(super) fn operand(x: u8) -> Operand {
-    match place(x) {
-        Place::Zero => Operand::Imm(0),
-        Place::Host(host) => Operand::Host(host),
-        Place::Memory(x) => Operand::Memory(x_at(x)),
-    }
-}
-
-fn second(inst: &Inst, second: Second) -> Operand {
-    match second {
-        Second::Register => operand(inst.rs2),
-        Second::Immediate => Operand::Imm(inst.imm),
-    }
-}
-
 impl BlockCompiler<'_> {
+    /// Guest register `x` as second operand.
+    pub fn operand(&self, x: u8) -> Operand {
+        match self.registers.place(x) {
+            Place::Zero => Operand::Imm(0),
+            Place::Host(host) => Operand::Host(host),
+            Place::Memory(x) => Operand::Memory(x_at(x)),
+        }
+    }
+
+    fn second(&self, inst: &Inst, second: Second) -> Operand {
+        match second {
+            Second::Register => self.operand(inst.rs2),
+            Second::Immediate => Operand::Imm(inst.imm),
+        }
+    }
+
     /// Emits a computation.
     pub fn integer(&mut self, inst: &Inst, how: Integer) {
         let (rd, rs1, rs2, imm) = (inst.rd, inst.rs1, inst.rs2, inst.imm);
@@ -102,21 +103,22 @@ impl BlockCompiler<'_> {
             Integer::Constant => self.constant(rd, imm),
             Integer::PcRelative => {
                 let to = self.target(rd);
-                // Both are signed 32-bit values, but their sum may not fit.
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; mov rax, imm
-                    ; lea Rq(to), [rax + r13 + self.at]
-                );
+                self.pc_relative(to, imm);
                 self.put(rd, to);
             }
             Integer::AddImmediate => self.add_immediate(rd, rs1, imm),
             Integer::AddImmediateWord => self.add_immediate_word(rd, rs1, imm),
-            Integer::Binary(op, b) => self.binary(op, rd, rs1, second(inst, b)),
+            Integer::Binary(op, b) => {
+                let b = self.second(inst, b);
+                self.binary(op, rd, rs1, b);
+            }
             Integer::BinaryWord(op) => {
                 self.fetch(RAX, rs1);
                 match op {
-                    Combine::Alu(op) => self.alu(op, Width::Bits32, RAX, operand(rs2)),
+                    Combine::Alu(op) => {
+                        let b = self.operand(rs2);
+                        self.alu(op, Width::Bits32, RAX, b);
+                    }
                     Combine::Multiply => self.multiply32(rs2),
                 }
                 self.sign_extended(rd);
@@ -151,7 +153,8 @@ impl BlockCompiler<'_> {
             }
             Integer::SetIf(b, set) => {
                 let a = self.value(rs1, RAX);
-                self.alu(Alu::Cmp, Width::Bits64, a, second(inst, b));
+                let b = self.second(inst, b);
+                self.alu(Alu::Cmp, Width::Bits64, a, b);
                 set(&mut self.ops);
                 let to = self.target(rd);
                 dynasm!(self.ops; .arch x64; movzx Rd(to), al);
@@ -167,8 +170,23 @@ impl BlockCompiler<'_> {
         }
     }
 
+    /// `to` = the address of the instruction plus `imm`. Changes `rax`.
+    fn pc_relative(&mut self, to: Host, imm: i32) {
+        // Both are signed 32-bit values, but their sum may not fit.
+        dynasm!(self.ops; .arch x64; mov rax, imm);
+        if self.registers.page() {
+            dynasm!(self.ops; .arch x64; lea Rq(to), [rax + r13 + self.at]);
+        } else {
+            dynasm!(self.ops
+                ; .arch x64
+                ; add rax, [rbx + at!(pc)]
+                ; lea Rq(to), [rax + self.at]
+            );
+        }
+    }
+
     fn constant(&mut self, rd: u8, value: i32) {
-        match place(rd) {
+        match self.registers.place(rd) {
             Place::Memory(NO_REG) | Place::Zero => {}
             Place::Memory(x) => {
                 encode::store_value(&mut self.ops, RBX, x_at(x), value);
@@ -185,7 +203,7 @@ impl BlockCompiler<'_> {
             return self.constant(rd, imm);
         }
         if rd == rs1 {
-            match place(rd) {
+            match self.registers.place(rd) {
                 Place::Host(host) => {
                     encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, host, imm)
                 }
@@ -221,7 +239,9 @@ impl BlockCompiler<'_> {
     /// `rd = rs1 op b`.
     fn binary(&mut self, op: Combine, rd: u8, rs1: u8, b: Operand) {
         let mut to = self.target(rd);
-        if matches!(b, Operand::Host(host) if host == to) && place(rs1) != Place::Host(to) {
+        if matches!(b, Operand::Host(host) if host == to)
+            && self.registers.place(rs1) != Place::Host(to)
+        {
             // The second operand must not be overwritten before it is used.
             to = RAX;
         }
@@ -247,7 +267,7 @@ impl BlockCompiler<'_> {
     }
 
     fn multiply32(&mut self, rs2: u8) {
-        match operand(rs2) {
+        match self.operand(rs2) {
             Operand::Host(host) => dynasm!(self.ops; .arch x64; imul eax, Rd(host)),
             Operand::Memory(at) => encode::memory(&mut self.ops, MULTIPLY_32, RAX, RBX, at),
             Operand::Imm(_) => dynasm!(self.ops; .arch x64; xor eax, eax),

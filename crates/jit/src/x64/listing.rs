@@ -99,6 +99,25 @@ impl Listing {
         }
     }
 
+    /// Writes a region with the ways to its heads, and copies of these.
+    pub fn region(&mut self, batch: &Batch<'_>, entered: &[Range<usize>]) {
+        let heads = batch.sources.iter().rev().take(entered.len()).rev();
+        let heads: Vec<_> = heads.zip(entered).collect();
+        for (source, entered) in &heads {
+            let name = format!("region at {:#x}", self.address(source));
+            self.name(batch.start + entered.start as u64, name);
+        }
+        for (source, entered) in heads {
+            let mut text = format!("region at {:#x}\n", self.address(source));
+            self.host(&mut text, batch, entered);
+            (self.out)(&text);
+        }
+        for (source, parts) in batch.sources.iter().zip(batch.parts) {
+            let text = self.text(batch, source, parts);
+            (self.out)(&text);
+        }
+    }
+
     fn text(&self, batch: &Batch<'_>, source: &Source<'_>, parts: &Parts) -> String {
         let mut text = format!("{}, {} cycles\n", self.block(source), source.cost);
         let mut pc = self.address(source);

@@ -7,7 +7,7 @@ use trapless_isa::inst::Inst;
 use super::compiler::{BlockCompiler, Slow};
 use super::encode::{self, ADDRESS, Form};
 use super::probe::{CACHE_BLOCK, Probe};
-use super::regs::{Host, Place, RAX, RDX, at, place};
+use super::regs::{Host, Place, RAX, RDX, at};
 use crate::{Position, TLB_ENTRIES};
 
 /// An integer load or store.
@@ -57,7 +57,7 @@ impl BlockCompiler<'_> {
             let value = self.value(inst.rs2, RDX);
             encode::memory(&mut self.ops, access.form, value, RAX, at);
         } else {
-            let to = match place(inst.rd) {
+            let to = match self.registers.place(inst.rd) {
                 Place::Host(host) => host,
                 _ => scratch,
             };

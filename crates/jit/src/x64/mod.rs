@@ -16,6 +16,7 @@ mod integer;
 mod listing;
 mod memory;
 mod probe;
+mod region;
 mod regs;
 mod scratch;
 mod template;
@@ -25,12 +26,18 @@ use std::arch::is_x86_feature_detected;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use dynasmrt::DynasmApi;
+use dynasm::dynasm;
+use dynasmrt::DynasmLabelApi;
 
-use crate::{Code, CodeListener, Context, Exit, Helpers, Known, Options, Site, Source};
+use crate::region::Plan;
+use crate::{
+    Code, CodeListener, Context, Exit, Head, Helpers, Known, Options, Region, Site, Source,
+};
 use buffer::Buffer;
 use encode::Assembler;
 use listing::{Batch, Listing, Parts};
+use regs::Registers;
+use template::template_of;
 use trampolines::Trampolines;
 
 /// Maximum number of patchable jumps; when they are used up, all code is dropped.
@@ -86,43 +93,26 @@ impl Jit {
         }
         let (first, base) = (self.sites, self.buffer.next());
         let mut ops = Assembler::new(base);
-        let linked = sources.iter().filter(|source| source.crossing.is_none());
-        let entries: BTreeMap<_, _> = linked
-            .map(|source| ((source.page, source.offset), ops.new_dynamic_label()))
-            .collect();
-        let targets = compiler::Targets {
-            entries: &entries,
-            known,
-        };
+        let entries = entries(&mut ops, sources);
         let mut block = compiler::BlockCompiler {
             ops,
             base,
             source: sources.first()?,
             options: &self.options,
             trampolines: &self.trampolines,
-            targets,
+            targets: compiler::Targets {
+                entries: &entries,
+                known,
+            },
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
             cold: compiler::Cold::default(),
+            registers: Registers::of_blocks(),
+            region: None,
         };
-        // Cold code follows the hot code of all blocks of the batch.
-        let mut parts = Vec::with_capacity(sources.len());
-        let mut cold = Vec::with_capacity(sources.len());
-        for (index, source) in sources.iter().enumerate() {
-            let start = block.ops.offset().0;
-            block.source = source;
-            block.hot(sources.get(index + 1));
-            cold.push(std::mem::take(&mut block.cold));
-            let hot = start..block.ops.offset().0;
-            parts.push(Parts { hot, cold: 0..0 });
-        }
-        for ((source, cold), parts) in sources.iter().zip(cold).zip(&mut parts) {
-            let start = block.ops.offset().0;
-            block.source = source;
-            block.cold(cold);
-            parts.cold = start..block.ops.offset().0;
-        }
+        let all: Vec<_> = sources.iter().collect();
+        let parts = block.emit(&all, |block, index| block.hot(sources.get(index + 1)));
         let code = block.ops.finalize().ok()?;
         self.buffer.append(&code)?;
         if let Some(listing) = &mut self.listing {
@@ -133,11 +123,102 @@ impl Jit {
                 start: base as u64,
             });
         }
+        self.unlink(first);
+        let code = |parts: Parts| NonZeroU64::new((base + parts.hot.start) as u64).map(Code);
+        parts.into_iter().map(code).collect()
+    }
+
+    /// Compiles the loops through the block at offset `from` of a page, if there are any, as a
+    /// region, to which the code of their heads is diverted. `compiled` returns a block of the page
+    /// and its code, `weight` how often a block is executed, about, by its number. `None`: there is
+    /// no loop that a region can contain, or no room.
+    pub fn compile_region<'a>(
+        &mut self,
+        from: u32,
+        compiled: &dyn Fn(u32) -> Option<(Source<'a>, Code)>,
+        weight: &dyn Fn(u32) -> u64,
+    ) -> Option<Region> {
+        let fits = |source: &Source<'_>| {
+            let mut inside = source.insts.iter().filter(|inst| !inst.op.ends_block());
+            inside.all(|inst| template_of(inst).is_some())
+        };
+        let block = |offset| compiled(offset).map(|(source, _)| source).filter(&fits);
+        let plan = Plan::find(from, block, |source| weight(source.block))?;
+        // Two edges and a check of each block, and what is left of copies.
+        if self.sites as usize + 6 * plan.nodes.len() > SITES {
+            return None;
+        }
+        let (first, base) = (self.sites, self.buffer.next());
+        let mut ops = Assembler::new(base);
+        let heads: Vec<(usize, Source<'_>)> = plan.heads().collect();
+        let copies: Vec<Source<'_>> = heads.iter().map(|(_, source)| *source).collect();
+        let entries = entries(&mut ops, &copies);
+        let known = |_, offset| compiled(offset).map(|(_, code)| code);
+        let mut block = compiler::BlockCompiler {
+            ops,
+            base,
+            source: copies.first()?,
+            options: &self.options,
+            trampolines: &self.trampolines,
+            targets: compiler::Targets {
+                entries: &entries,
+                known: &known,
+            },
+            slots: self.buffer.data(),
+            sites: &mut self.sites,
+            at: 0,
+            cold: compiler::Cold::default(),
+            registers: Registers::of_blocks(),
+            region: None,
+        };
+        let (entered, mut parts) = block.region(&plan, weight);
+        let all: Vec<_> = copies.iter().collect();
+        parts.extend(block.emit(&all, |block, index| block.hot(copies.get(index + 1))));
+        let code = block.ops.finalize().ok()?;
+        self.buffer.append(&code)?;
+        if let Some(listing) = &mut self.listing {
+            let inside = plan.nodes.iter().map(|node| node.source);
+            let sources: Vec<_> = inside.chain(copies.iter().copied()).collect();
+            listing.region(
+                &Batch {
+                    sources: &sources,
+                    parts: &parts,
+                    code: &code,
+                    start: base as u64,
+                },
+                &entered,
+            );
+        }
+        self.unlink(first);
+        let heads = copies.iter().zip(entered).map(|(source, at)| {
+            let (_, old) = compiled(source.offset)?;
+            let code = Code(NonZeroU64::new((base + at.start) as u64)?);
+            self.divert(old, code).then_some(Head {
+                block: source.block,
+                offset: source.offset,
+                code,
+            })
+        });
+        Some(Region {
+            heads: heads.flatten().collect(),
+            blocks: plan.nodes.iter().map(|node| node.source.block).collect(),
+        })
+    }
+
+    /// Lets the code of a block jump to other code of that block.
+    fn divert(&mut self, from: Code, to: Code) -> bool {
+        let mut ops = Assembler::new(from.address() as usize);
+        let to = to.address() as usize;
+        dynasm!(ops; .arch x64; jmp extern to);
+        let jump = ops.finalize();
+        jump.is_ok_and(|jump| self.buffer.overwrite(from.address() as usize, &jump))
+    }
+
+    /// Lets jumps from `first` on return.
+    fn unlink(&mut self, first: u32) {
         for site in first..self.sites {
             self.set(site, self.trampolines.unlinked);
         }
-        let code = |parts: Parts| NonZeroU64::new((base + parts.hot.start) as u64).map(Code);
-        parts.into_iter().map(code).collect()
     }
 
     /// Passes the text of each block compiled from now on to `listener`: the guest's instructions,
@@ -227,6 +308,17 @@ impl Jit {
             Err(_) => Exit::Unknown,
         }
     }
+}
+
+/// Labels of blocks that jumps go to directly.
+fn entries(
+    ops: &mut Assembler,
+    sources: &[Source<'_>],
+) -> BTreeMap<(u32, u32), dynasmrt::DynamicLabel> {
+    let linked = sources.iter().filter(|source| source.crossing.is_none());
+    linked
+        .map(|source| ((source.page, source.offset), ops.new_dynamic_label()))
+        .collect()
 }
 
 #[cfg(test)]

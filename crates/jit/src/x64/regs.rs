@@ -11,10 +11,14 @@
 //! | `r14` | retired instructions |
 //! | `r15` | virtual time in cycles |
 //!
+//! A region assigns `rsi`, `rdi` and `r8` .. `r13` anew, to the guest registers that it uses most.
+//!
 //! The host's divisions and wide multiplications use `rax` and `rdx` implicitly, so these are
 //! scratch registers.
 
 use std::mem::offset_of;
+
+use trapless_isa::Inst;
 
 use crate::Context;
 
@@ -62,14 +66,136 @@ pub(super) enum Place {
     Memory(u8),
 }
 
-/// Location of guest register `x` (0..=32).
-pub(super) fn place(x: u8) -> Place {
-    if x == 0 {
-        return Place::Zero;
+/// Host registers that a region may assign anew, those last that cost least to assign.
+const FREE: [Host; PINNED.len() + 1] = {
+    let mut free = [R13; PINNED.len() + 1];
+    let mut at = 0;
+    while at < PINNED.len() {
+        free[at] = PINNED[at].1;
+        at += 1;
     }
-    match PINNED.iter().find(|(guest, _)| *guest == x) {
-        Some((_, host)) => Place::Host(*host),
-        None => Place::Memory(x),
+    free
+};
+
+/// Numbers of guest registers, and 32 for discarded results.
+const NUMBERS: usize = 33;
+
+/// Location of all guest registers.
+#[derive(Clone)]
+pub(super) struct Registers {
+    places: [Place; NUMBERS],
+    /// `r13` holds the address of the page.
+    page: bool,
+}
+
+impl Registers {
+    /// Those of blocks: [`PINNED`].
+    pub fn of_blocks() -> Self {
+        let mut registers = Self::in_memory();
+        for (guest, host) in PINNED {
+            registers.places[usize::from(guest)] = Place::Host(host);
+        }
+        registers.page = true;
+        registers
+    }
+
+    /// Those of a region, by how often it uses each guest register, about.
+    pub fn of_region(uses: &Uses) -> Self {
+        let mut order: Vec<u8> = (1..32).filter(|&x| uses.of(x) != 0).collect();
+        order.sort_by_key(|&x| std::cmp::Reverse(uses.of(x)));
+        order.truncate(FREE.len());
+        let pinned = |x| PINNED.iter().find(|(guest, _)| *guest == x);
+        let mut registers = Self::in_memory();
+        let mut free = FREE.to_vec();
+        // What stays in its place need not be moved when the region is entered and left.
+        let (stay, others): (Vec<u8>, Vec<u8>) = order.iter().partition(|&&x| pinned(x).is_some());
+        for (guest, host) in stay.into_iter().filter_map(pinned) {
+            registers.places[usize::from(*guest)] = Place::Host(*host);
+            free.retain(|other| other != host);
+        }
+        for x in others {
+            if let Some(host) = free.pop() {
+                registers.places[usize::from(x)] = Place::Host(host);
+            }
+        }
+        for (guest, host) in PINNED {
+            if free.contains(&host) {
+                registers.places[usize::from(guest)] = Place::Host(host);
+            }
+        }
+        let page = registers.hosts().all(|(_, host)| host != R13);
+        registers.page = page;
+        registers
+    }
+
+    fn in_memory() -> Self {
+        let mut places = std::array::from_fn(|x| Place::Memory(x as u8));
+        places[0] = Place::Zero;
+        Self {
+            places,
+            page: false,
+        }
+    }
+
+    /// Location of guest register `x` (0..=32).
+    pub fn place(&self, x: u8) -> Place {
+        self.places[usize::from(x)]
+    }
+
+    /// Whether `r13` holds the address of the page.
+    pub fn page(&self) -> bool {
+        self.page
+    }
+
+    /// Guest registers in host registers.
+    fn hosts(&self) -> impl Iterator<Item = (u8, Host)> {
+        (1..32).filter_map(|x| match self.place(x) {
+            Place::Host(host) => Some((x, host)),
+            _ => None,
+        })
+    }
+
+    /// Guest registers that are in host registers here, and elsewhere with `other`.
+    pub fn moved_from(&self, other: &Self) -> impl Iterator<Item = (u8, Host)> {
+        self.hosts()
+            .filter(|&(x, host)| other.place(x) != Place::Host(host))
+    }
+}
+
+/// How often guest registers are used.
+pub(super) struct Uses {
+    all: [u64; NUMBERS],
+    /// Written at all.
+    written: [bool; NUMBERS],
+}
+
+impl Uses {
+    /// Nothing is used.
+    pub fn none() -> Self {
+        Self {
+            all: [0; NUMBERS],
+            written: [false; NUMBERS],
+        }
+    }
+
+    /// Counts the operands of a block that is executed `weight` times.
+    pub fn add(&mut self, insts: &[Inst], weight: u64) {
+        for inst in insts {
+            let [rd, rs1, rs2] = inst.op.format().integers();
+            for (x, used) in [(inst.rd, rd), (inst.rs1, rs1), (inst.rs2, rs2)] {
+                self.all[usize::from(x)] += if used { weight } else { 0 };
+            }
+            self.written[usize::from(inst.rd)] |= rd;
+        }
+    }
+
+    fn of(&self, x: u8) -> u64 {
+        self.all[usize::from(x)]
+    }
+
+    /// Whether `x` is written.
+    pub fn writes(&self, x: u8) -> bool {
+        self.written[usize::from(x)]
     }
 }
 

@@ -6,7 +6,7 @@ use trapless_isa::inst::Inst;
 
 use super::compiler::BlockCompiler;
 use super::encode::{Alu, Assembler, Width};
-use super::integer::{Part, Sign, operand};
+use super::integer::{Part, Sign};
 use super::regs::{Host, RAX, RCX};
 
 /// How a result is computed in `rax`: its initial content, and the code that changes it. `rcx` and
@@ -63,7 +63,8 @@ impl BlockCompiler<'_> {
             }
             Scratch::AddZeroExtended => {
                 self.fetch_word(inst.rs1);
-                self.alu(Alu::Add, Width::Bits64, RAX, operand(inst.rs2));
+                let b = self.operand(inst.rs2);
+                self.alu(Alu::Add, Width::Bits64, RAX, b);
             }
             Scratch::ShiftZeroExtended => {
                 self.fetch_word(inst.rs1);

@@ -5,7 +5,8 @@
 
 use dynasm::dynasm;
 use dynasmrt::DynasmApi;
-use trapless_isa::Op;
+use trapless_isa::inst::NO_REG;
+use trapless_isa::{Inst, Op, semantics};
 
 use super::atomic::Atomic::{self, LoadReserved, ReadModifyWrite, StoreConditional};
 use super::atomic::{DOUBLEWORD, WORD};
@@ -24,7 +25,7 @@ use super::scratch::Scratch::{self, *};
 /// Code of an operation.
 #[derive(Clone, Copy)]
 pub(super) enum Template {
-    /// None: an ordering that always holds, or a hint.
+    /// No code: an ordering that always holds, a hint, or a result that is discarded.
     Nothing,
     /// A computation of integers.
     Integer(Integer),
@@ -53,6 +54,22 @@ pub(super) fn access_of(op: Op) -> Option<Access> {
         Some(Template::Memory(access)) => Some(access),
         _ => None,
     }
+}
+
+/// The template of an instruction inside a block; without one, the interpreter executes it.
+pub(super) fn template_of(inst: &Inst) -> Option<Template> {
+    if inst.moves_to_tp() {
+        // Rare, and the interpreter tells observers.
+        return None;
+    }
+    if inst.rd == NO_REG && semantics::computes(inst.op) {
+        return Some(Template::Nothing);
+    }
+    let rounds = |template: &Template| match template {
+        Template::Float(how) => how.rounds(inst.rm),
+        _ => true,
+    };
+    template(inst.op).filter(rounds)
 }
 
 /// The template of an operation; without one, the interpreter executes it.

@@ -27,8 +27,8 @@ pub(super) struct Trampolines {
     pub lookup: u64,
     /// Target of unlinked jumps, with [`unlinked`] in `eax`.
     pub unlinked: u64,
-    /// Jumped to with the block in `ecx` and the position in `eax`: executes the block's last
-    /// instruction, then the next block.
+    /// Jumped to with the block in `ecx` and the position in `eax`: executes the block from that
+    /// instruction on, then the next block.
     pub finish: u64,
     /// Called with the block in `ecx` and the position in `eax`: executes the instruction and
     /// returns, unless it traps.

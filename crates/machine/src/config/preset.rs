@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use trapless_hart::{CodeLimits, HartConfig};
+use trapless_hart::{CodeLimits, HartConfig, Tiers};
 use trapless_isa::Extensions;
 use trapless_isa::page::PAGE_SIZE;
 use trapless_pci::Windows;
@@ -120,20 +120,16 @@ pub struct MachineConfig {
 /// What executes instructions. Results are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
-    /// Compiles what runs often to machine code of the host, if it is one the compiler knows.
-    Jit {
-        /// Executions of a block that are interpreted before it is compiled.
-        hot: u32,
-    },
+    /// Compiles what runs often to machine code of the host, if it is one the compiler knows, at
+    /// these times.
+    Jit(Tiers),
     /// Interprets everything.
     Interp,
 }
 
 impl Default for Engine {
     fn default() -> Self {
-        Self::Jit {
-            hot: trapless_hart::HOT,
-        }
+        Self::Jit(Tiers::default())
     }
 }
 

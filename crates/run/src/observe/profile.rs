@@ -186,6 +186,7 @@ impl Profile {
                         number(code.code_capacity >> 10)
                     ),
                 ),
+                ("regions compiled", number(code.regions_compiled)),
                 ("blocks interpreted", number(harts.interpreted_blocks)),
                 ("compiled code entered", each(harts.entries)),
                 ("left for an instruction", each(harts.helpers)),

@@ -1,7 +1,9 @@
 //! Options of every machine.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
@@ -38,8 +40,44 @@ pub struct MachineOptions {
     pub engine: EngineChoice,
     /// Executions of a block that are interpreted before it is compiled.
     pub hot: Option<u32>,
+    /// When loops of compiled blocks are compiled together.
+    pub region: Option<RegionTime>,
     /// Maximum memory for compiled code.
     pub code_cache: Option<Size>,
+}
+
+/// When loops of compiled blocks are compiled together, as regions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RegionTime {
+    /// After harts have run so many cycles that were seen in the loop; 0: at once.
+    After(u64),
+    /// Not at all.
+    Never,
+}
+
+impl FromStr for RegionTime {
+    type Err = String;
+
+    /// From a number of cycles, or `never`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "never" => Ok(Self::Never),
+            _ => text
+                .parse()
+                .map(Self::After)
+                .map_err(|_| format!("{text} is neither a number of cycles nor never")),
+        }
+    }
+}
+
+impl fmt::Display for RegionTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::After(cycles) => cycles.fmt(f),
+            Self::Never => f.write_str("never"),
+        }
+    }
 }
 
 /// A cost model of the user's.

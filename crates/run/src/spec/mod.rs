@@ -21,7 +21,7 @@ pub use boot::{BootSpec, ConsoleDevice, Firmware, Kernel, OnPanic};
 pub use exec::ExecSpec;
 pub use kernels::{OwnKernels, Whose};
 pub(crate) use machine::DEFAULT_RAM;
-pub use machine::{Cost, EngineChoice, MachineOptions};
+pub use machine::{Cost, EngineChoice, MachineOptions, RegionTime};
 pub use pci::PciDevice;
 pub use workload::{RunId, RunSpec, Vmm, WorkloadSpec};
 

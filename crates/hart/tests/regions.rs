@@ -1,0 +1,180 @@
+//! Loops that are compiled as regions do what their blocks do, at the same times: random flow
+//! graphs in two pages, whose blocks compute, access memory, and sometimes trap, while a device
+//! writes other instructions.
+
+mod common;
+#[allow(dead_code)]
+#[path = "fuzz/rng.rs"]
+mod rng;
+
+use common::Nothing;
+use rng::Rng;
+use trapless_asm::reg::{S0, S1, T0};
+use trapless_asm::{Asm, Label, Reg, addi, auipc, csrr, csrw, i, lui, r, s};
+use trapless_hart::{CodeCache, CostModel, Hart, HartConfig, Ram, Snapshot, Tiers};
+use trapless_isa::csr::{self, status};
+
+const RAM: u64 = 0x8000_0000;
+const SIZE: u64 = 4 << 20;
+/// Where the blocks are: most in the next page.
+const CODE: u64 = RAM + 0x2F80;
+const HANDLER: u64 = RAM + 0x1000;
+const DATA: u64 = RAM + 0x8000;
+
+/// A register that anything may be written to.
+fn any(rng: &mut Rng) -> Reg {
+    loop {
+        let x = rng.below(32) as Reg;
+        if x != S0 && x != S1 {
+            return x;
+        }
+    }
+}
+
+/// An instruction that does not end a block.
+fn instruction(rng: &mut Rng) -> u32 {
+    let (rd, a, b) = (any(rng), any(rng), any(rng));
+    let imm = rng.below(4096) as i32 - 2048;
+    // s0 is where data is; s1 leaves RAM now and then.
+    let (base, near) = match rng.below(3) {
+        0 => (S1, 0),
+        _ => (S0, rng.below(64) as i32 * 8),
+    };
+    let f = |rng: &mut Rng| rng.below(8) as Reg;
+    let (fd, fa, fb) = (f(rng), f(rng), f(rng));
+    match rng.below(24) {
+        0..=5 => r(0x33, rng.below(8) as u32, 0, rd, a, b),
+        6 => r(0x33, rng.below(8) as u32, 1, rd, a, b),
+        7 => r(0x3B, 0, rng.pick(&[0, 0x20]), rd, a, b),
+        8..=10 => addi(rd, a, imm),
+        11 => i(0x13, 1, rd, a, imm & 63),
+        12 => lui(rd, imm as u32 & 0xFFFFF),
+        13 => auipc(rd, imm as u32 & 0xFFFFF),
+        14 | 15 => i(0x03, rng.below(7) as u32, rd, base, near),
+        16 | 17 => s(0x23, rng.below(4) as u32, base, b, near),
+        18 => addi(S1, S1, imm & !7),
+        19 => r(0x2F, 3, 0, rd, base, b),   // amoadd.d
+        20 => r(0x53, 7, 1, fd, fa, fb),    // fadd.d
+        21 => i(0x07, 3, fd, base, near),   // fld
+        22 => r(0x53, 2, 0x51, rd, fa, fb), // feq.d
+        _ => addi(4, a, 0),
+    }
+}
+
+/// Blocks that lead to each other.
+fn code(rng: &mut Rng) -> Asm {
+    let mut a = Asm::new(CODE);
+    let count = 1 + rng.below(12);
+    let labels: Vec<Label> = (0..count).map(|_| a.label()).collect();
+    for label in &labels {
+        a.bind(*label);
+        for _ in 0..rng.below(10) {
+            a.w(instruction(rng));
+        }
+        let to = rng.pick(&labels);
+        match rng.below(10) {
+            0 => a.j(to),
+            1 => a.word(csrr(any(rng), csr::INSTRET)),
+            2 => &mut a,
+            _ => a.branch(rng.pick(&[0, 1, 4, 5, 6, 7]), any(rng), any(rng), to),
+        };
+    }
+    a.j(labels[0]);
+    a
+}
+
+/// Resumes after what trapped, with s1 back at the data.
+fn handler() -> Asm {
+    let mut a = Asm::new(HANDLER);
+    a.w(csrw(csr::MSCRATCH, T0));
+    a.w(csrr(T0, csr::MEPC));
+    a.addi(T0, T0, 4);
+    a.w(csrw(csr::MEPC, T0));
+    a.w(csrr(T0, csr::MSCRATCH));
+    a.addi(S1, S0, 0);
+    a.mret();
+    a
+}
+
+/// The states at some times of the program of a seed, and how many regions there were.
+fn states(seed: u64, tiers: Option<Tiers>) -> (Vec<Snapshot>, u64) {
+    let rng = &mut Rng::new(seed);
+    let ram = Ram::new(RAM, SIZE).expect("RAM");
+    for (start, asm) in [(CODE, code(rng)), (HANDLER, handler())] {
+        for (address, byte) in (start..).zip(asm.finish()) {
+            ram.store(address, 1, byte.into()).expect("in RAM");
+        }
+    }
+    for at in 0..512 {
+        ram.store(DATA + 8 * at, 8, rng.integer()).expect("in RAM");
+    }
+    let mut price = || 1 + rng.below(5) as u32;
+    let cost = CostModel {
+        simple: price(),
+        mul: price(),
+        load: price(),
+        store: price(),
+        fp: price(),
+        branch: price(),
+        ..CostModel::default()
+    };
+    let config = HartConfig {
+        reset_pc: CODE,
+        cost,
+        ..HartConfig::default()
+    };
+    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+    if let Some(tiers) = tiers {
+        if !code.compile(tiers, &config) {
+            eprintln!("this host has no compiler");
+        }
+    }
+    let mut hart = Hart::new(0, config, ram.clone());
+    for x in 1..32 {
+        hart.set_x(x, rng.integer());
+    }
+    hart.set_x(S0 as usize, DATA);
+    hart.set_x(S1 as usize, DATA);
+    hart.poke_csr(csr::MTVEC, HANDLER, &mut Nothing);
+    hart.poke_csr(csr::MSTATUS, status::FS, &mut Nothing);
+    let mut until = 0;
+    let states = (0..40).map(|_| {
+        let most = rng.pick(&[50, 3000]);
+        until += 1 + rng.below(most);
+        hart.run(&mut code, &mut Nothing, until, None);
+        if rng.chance(20) {
+            let at = CODE + 4 * rng.below(60);
+            ram.store(at, 4, instruction(rng).into()).expect("in RAM");
+            ram.written_by_device();
+            code.compare(&ram);
+        }
+        let mut state = Snapshot::default();
+        state.take(&hart);
+        state
+    });
+    let states = states.collect();
+    (states, code.statistics().regions_compiled)
+}
+
+/// Promise: whenever regions are made, a hart is in the same state at the same times.
+#[test]
+fn regions_are_not_seen() {
+    let mut regions = 0;
+    for seed in 0..1500 {
+        let (expected, _) = states(seed, None);
+        for region in [Some(0), Some(500)] {
+            let (found, made) = states(seed, Some(Tiers { hot: 0, region }));
+            regions += made;
+            for (slice, (expected, found)) in expected.iter().zip(&found).enumerate() {
+                let differences = expected.differences(found);
+                assert!(
+                    differences.is_empty(),
+                    "seed {seed}, region {region:?}, slice {slice}: {differences:x?}"
+                );
+            }
+        }
+    }
+    if cfg!(target_arch = "x86_64") {
+        assert!(regions > 1500, "{regions} regions");
+    }
+}
