@@ -177,7 +177,7 @@ impl<'a> Plan<'a> {
         blocks.sort_by_key(|((block, _), _)| block.offset);
         let blocks: Vec<Candidate<'a>> = blocks.into_iter().map(|(block, _)| block).collect();
         let weights: Vec<u64> = blocks.iter().map(|(block, _)| weight(block)).collect();
-        Some(Self::plan(&blocks, &weights))
+        Some(Self::of(&blocks, &weights))
     }
 
     /// Indices and blocks of the heads.
@@ -187,7 +187,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Chooses heads and charges.
-    fn plan(blocks: &[Candidate<'a>], weights: &[u64]) -> Self {
+    fn of(blocks: &[Candidate<'a>], weights: &[u64]) -> Self {
         let index = |offset: i32| {
             let found = blocks.binary_search_by_key(&offset, |(block, _)| block.offset as i32);
             found.ok()

@@ -16,9 +16,9 @@ use crate::observe::activity::{Activity, Meter};
 pub struct Tiers {
     /// Executions of a block that are interpreted before it is compiled.
     pub hot: u32,
-    /// Cycles that harts have run when they are seen in a block, at a limit, before the loops around
-    /// that block are compiled once more, as a region; 0: as soon as they are compiled. `None`:
-    /// never.
+    /// Cycles that harts have run when they are seen in a block, at a limit, before the loops
+    /// around that block are compiled once more, as a region; 0: as soon as they are compiled.
+    /// `None`: never.
     pub region: Option<u64>,
 }
 
@@ -194,8 +194,8 @@ impl Compiled {
         true
     }
 
-    /// Notes that a hart, after `cycles` cycles, reached its limit before the block at `offset` of a
-    /// page. If harts were seen there for long, the loops around the block become a region.
+    /// Notes that a hart, after `cycles` cycles, reached its limit before the block at `offset` of
+    /// a page. If harts were seen there for long, the loops around the block become a region.
     pub fn see(
         &mut self,
         decoded: &Blocks,
