@@ -1,10 +1,10 @@
 //! Commands (section "Command-Queue").
 
-use crate::Iommu;
 use crate::interrupts::Source;
 use crate::registers::FCTL_WSI;
 use crate::tables::cache::Scope;
 use crate::tables::context::Mode;
+use crate::{Iommu, Step};
 
 /// Bytes of a command.
 const LEN: u64 = 16;
@@ -35,6 +35,12 @@ impl Iommu {
                 self.state.commands.set_illegal();
                 return self.raise(Source::Commands);
             }
+            // No such command is legal with another function code.
+            (self.observe)(match bits(command[0], 0, 6) {
+                1 => Step::InvalidatedTables,
+                2 => Step::Fenced,
+                _ => Step::InvalidatedDirectory,
+            });
             self.state.commands.advance_head();
         }
     }

@@ -1,8 +1,8 @@
 //! Faults: causes, and records for the fault queue (section "Fault/Event-Queue").
 
-use crate::Iommu;
 use crate::interrupts::Source;
 use crate::request::{Access, Request};
+use crate::{Iommu, Step};
 
 /// Causes that no access type decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,12 @@ impl From<Cause> for Fault {
 impl Iommu {
     /// Reports that `request` was refused.
     pub(crate) fn report(&mut self, request: &Request, fault: Fault) {
+        let code = fault.cause.code(request.access);
+        (self.observe)(Step::Refused {
+            device: request.device,
+            cause: code,
+            address: request.address,
+        });
         if fault.quiet && !fault.cause.despite_dtf() {
             return;
         }
@@ -96,7 +102,7 @@ impl Iommu {
             Access::Read => 2,
             Access::Write => 3,
         };
-        let code = u64::from(fault.cause.code(request.access));
+        let code = u64::from(code);
         let process = request.process.map_or(0, |process| {
             u64::from(process) << 12 | 1 << 32 | u64::from(request.privileged) << 33
         });

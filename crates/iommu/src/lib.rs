@@ -47,7 +47,7 @@ mod translate;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trapless_devices::{GuestRam, IrqLine, StateError, StateReader, StateWriter};
+use trapless_devices::{DeviceId, GuestRam, IrqLine, StateError, StateReader, StateWriter};
 use vm_memory::{Bytes, GuestAddress};
 
 use interrupts::Interrupts;
@@ -68,11 +68,35 @@ const MAX_STATE: usize = 1 << 22;
 /// is.
 pub type Post = Box<dyn FnMut(u64, u32) + Send>;
 
+/// What an observer is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// `IOTINVAL.VMA` or `IOTINVAL.GVMA` has been carried out.
+    InvalidatedTables,
+    /// `IODIR.INVAL_DDT` or `IODIR.INVAL_PDT` has been carried out.
+    InvalidatedDirectory,
+    /// `IOFENCE.C` has been carried out.
+    Fenced,
+    /// An access of a device was refused, whether its context wants that to be reported or not.
+    Refused {
+        /// The device.
+        device: DeviceId,
+        /// Cause (section "Fault/Event-Queue").
+        cause: u16,
+        /// The address that it gave.
+        address: u64,
+    },
+}
+
+/// Is told of steps as they are made.
+pub type Observe = Box<dyn FnMut(Step) + Send>;
+
 /// See the [module](self).
 pub struct Iommu {
     ram: Arc<GuestRam>,
     wires: [Box<dyn IrqLine>; WIRES],
     post: Post,
+    observe: Observe,
     state: State,
 }
 
@@ -100,11 +124,17 @@ impl Iommu {
             ram,
             wires,
             post,
+            observe: Box::new(|_| ()),
             state: State {
                 ddtp: registers::ddtp::BARE,
                 ..State::default()
             },
         }
+    }
+
+    /// Tells `observe` of each step from now on.
+    pub fn observe(&mut self, observe: Observe) {
+        self.observe = observe;
     }
 
     fn load<const N: usize>(&self, address: u64) -> Option<[u8; N]> {

@@ -8,7 +8,9 @@ use trapless_isa::cause::interrupt;
 use trapless_ledger::event::StepKind::{
     Attached, Claimed, FileClaimed, FileSelected, Hit, Notified, PostHost, PostSource,
 };
-use trapless_ledger::event::{Event, PciInterrupt, PciWay, Sink, StepKind, VirtualStep};
+use trapless_ledger::event::{
+    Event, IommuAct, IommuStep, PciInterrupt, PciWay, Sink, StepKind, VirtualStep,
+};
 use trapless_ledger::{Class, Config, Ledger};
 
 fn interrupt(s: &mut Script, time: u64, hart: usize, way: PciWay) {
@@ -54,6 +56,34 @@ fn interrupts_are_counted_by_way() {
     assert_eq!((function.messages, function.merged), (2, 1));
     assert_eq!((function.lost, function.guest_messages), (1, 0));
     assert_eq!((pci.functions["iommu"].lost, pci.functions.len()), (1, 2));
+}
+
+/// Commands of the IOMMU and what it refuses are counted by kind.
+#[test]
+fn steps_of_the_iommu_are_counted_by_kind() {
+    let mut s = Script::new();
+    s.ret(M, HS);
+    let refused = IommuAct::Refused {
+        device: 8,
+        cause: 262,
+        addr: 0x2800_0000,
+    };
+    let acts = [
+        (IommuAct::InvalidatedTables, 4),
+        (IommuAct::InvalidatedDirectory, 3),
+        (IommuAct::Fenced, 2),
+        (refused, 1),
+    ];
+    for (act, times) in acts {
+        for time in 10..10 + times {
+            let event = Event::Iommu(IommuStep { time, hart: 0, act });
+            s.ledger.record(&event);
+        }
+    }
+    let pci = s.ledger.total_section().pci.unwrap();
+    let invalidations = (pci.iommu_invalidations, pci.iommu_directory_invalidations);
+    assert_eq!(invalidations, (4, 3));
+    assert_eq!((pci.iommu_fences, pci.iommu_faults), (2, 1));
 }
 
 /// A message to a guest's file is an interrupt of class device, which its vCPU takes without an

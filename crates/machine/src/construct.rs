@@ -18,6 +18,7 @@ use crate::boot::placement::{Payload, Placement};
 use crate::boot::{self, reset};
 use crate::bus::dma::Messages;
 use crate::bus::htif::Htif;
+use crate::bus::iommu::Steps;
 use crate::bus::map;
 use crate::bus::peripherals::Peripherals;
 use crate::bus::places::{ConsoleInput, Wiring};
@@ -164,6 +165,7 @@ impl Machine {
         let (power, console) = (PowerLatch::default(), ConsoleInput::default());
         let past = Past::default();
         let (frames, messages) = (Frames::default(), Messages::default());
+        let iommu_steps = Steps::default();
         let console_slot = peripherals.console_slot();
         let cable_slot = peripherals.cable_slot();
         let slots = peripherals.build(&Wiring {
@@ -176,6 +178,7 @@ impl Machine {
             past: &past,
             frames: &frames,
             messages: &messages,
+            iommu_steps: &iommu_steps,
         });
         let hart_config = hart_config(&config, intc.as_mut());
         let parts = Parts {
@@ -185,6 +188,7 @@ impl Machine {
             slots,
             wires,
             messages,
+            iommu_steps,
             clock,
             harts: config.harts,
             power,

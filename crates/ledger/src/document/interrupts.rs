@@ -205,6 +205,18 @@ counters! {
         lost: u64 as Messages = "messages to no interrupt file",
         /// Times that a wire of PCI devices went high.
         intx: u64 as Interrupts = "INTx wires driven high",
+        /// Commands to forget entries of page tables and MSI tables (IOTINVAL).
+        #[serde(skip_serializing_if = "none")]
+        iommu_invalidations: u64 as Events = "invalidations of the IOMMU's tables",
+        /// Commands to forget contexts of devices (IODIR).
+        #[serde(skip_serializing_if = "none")]
+        iommu_directory_invalidations: u64 as Events = "invalidations of the IOMMU's directory",
+        /// Fences (IOFENCE.C).
+        #[serde(skip_serializing_if = "none")]
+        iommu_fences: u64 as Events = "fences of the IOMMU",
+        /// Accesses of devices that the IOMMU refused.
+        #[serde(skip_serializing_if = "none")]
+        iommu_faults: u64 as Events = "accesses that the IOMMU refused",
         /// Messages by the function that sent them, named by bus, device and function as in
         /// `00:01.0`; `iommu` is the IOMMU.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -254,6 +254,41 @@ pub enum PciWay {
     },
 }
 
+/// The IOMMU carries out a command, or refuses an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct IommuStep {
+    /// Time.
+    pub time: u64,
+    /// Hart that gave the command; 0 for what no hart asked for.
+    #[serde(deserialize_with = "hart_number")]
+    pub hart: usize,
+    /// What.
+    #[serde(flatten)]
+    pub act: IommuAct,
+}
+
+/// What the IOMMU does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "act", rename_all = "snake_case")]
+pub enum IommuAct {
+    /// Forgets entries of page tables and MSI tables (`IOTINVAL`).
+    InvalidatedTables,
+    /// Forgets contexts of devices or processes (`IODIR`).
+    InvalidatedDirectory,
+    /// Completes a fence (`IOFENCE.C`).
+    Fenced,
+    /// Refuses an access of a device.
+    Refused {
+        /// Routing ID of the function.
+        device: u32,
+        /// Cause (RISC-V IOMMU, section "Fault/Event-Queue").
+        cause: u16,
+        /// Address that the function gave.
+        #[serde(with = "hex")]
+        addr: u64,
+    },
+}
+
 impl Trap {
     /// Whether it is a guest exit: HS-mode handles what happened at V=1.
     pub fn is_exit(&self) -> bool {
@@ -336,6 +371,8 @@ events! {
     Wait(Wait) = "wait",
     /// See [`PciInterrupt`].
     PciInterrupt(PciInterrupt) = "pci",
+    /// See [`IommuStep`].
+    Iommu(IommuStep) = "iommu",
 }
 
 /// A deadline: `u64::MAX` is none.

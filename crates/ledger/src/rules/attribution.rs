@@ -422,6 +422,7 @@ impl Sink for Ledger {
             Event::Virtual(s) => self.virtual_step(s),
             Event::Wait(w) => self.wait(w),
             Event::PciInterrupt(p) => self.pci_interrupt(p),
+            Event::Iommu(step) => self.iommu_step(step),
         }
     }
 

@@ -3,7 +3,7 @@
 //! `docs/ledger.md`, section "PCI", states them; `tests/pci.rs` tests each.
 
 use crate::class::{Class, Place};
-use crate::events::event::{PciInterrupt, PciWay};
+use crate::events::event::{IommuAct, IommuStep, PciInterrupt, PciWay};
 use crate::ledger::Ledger;
 use crate::rules::interrupt_files::pending;
 use crate::state::hart::place_of;
@@ -47,6 +47,17 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    /// The IOMMU does something. The time of the hart that asked for it is in its exits already.
+    pub(crate) fn iommu_step(&mut self, step: &IommuStep) {
+        let pci = &mut self.phases[self.current].totals.pci;
+        *match step.act {
+            IommuAct::InvalidatedTables => &mut pci.iommu_invalidations,
+            IommuAct::InvalidatedDirectory => &mut pci.iommu_directory_invalidations,
+            IommuAct::Fenced => &mut pci.iommu_fences,
+            IommuAct::Refused { .. } => &mut pci.iommu_faults,
+        } += 1;
     }
 
     /// A message of a device reaches a guest interrupt file: an interrupt of class device.

@@ -19,26 +19,37 @@ pub(crate) struct Message {
     pub data: u32,
 }
 
-/// Messages on their way, in the order in which they were written. They arrive at the end of the
-/// access or poll that made a device write them.
-#[derive(Clone, Default)]
-pub(crate) struct Messages(Arc<Waiting>);
+/// What devices have done that the bus does not know of yet, in that order. It takes all at the end
+/// of the access or poll that made them do it.
+#[derive(Clone)]
+pub(crate) struct Queue<T>(Arc<Waiting<T>>);
 
-#[derive(Default)]
-struct Waiting {
+struct Waiting<T> {
     /// There are some.
     any: AtomicBool,
-    messages: Mutex<Vec<Message>>,
+    items: Mutex<Vec<T>>,
 }
 
-impl Messages {
-    pub fn push(&self, message: Message) {
-        self.lock().push(message);
+/// Messages on their way.
+pub(crate) type Messages = Queue<Message>;
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self(Arc::new(Waiting {
+            any: AtomicBool::new(false),
+            items: Mutex::default(),
+        }))
+    }
+}
+
+impl<T> Queue<T> {
+    pub fn push(&self, item: T) {
+        self.lock().push(item);
         self.0.any.store(true, Relaxed);
     }
 
     /// Takes all out.
-    pub fn take(&self) -> Vec<Message> {
+    pub fn take(&self) -> Vec<T> {
         // This is asked after each access of a hart.
         if !self.0.any.load(Relaxed) {
             return Vec::new();
@@ -47,9 +58,8 @@ impl Messages {
         std::mem::take(&mut self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Message>> {
-        let waiting = &self.0.messages;
-        waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        self.0.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,12 +6,15 @@ use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::{
     DeviceId, Dma, GuestRam, MmioDevice, Persist, StateError, StateReader, StateWriter,
 };
-use trapless_iommu::{Access, Arrived, Iommu, Request, Target, WIRES};
+use trapless_iommu::{Access, Arrived, Iommu, Request, Step, Target, WIRES};
 
-use crate::bus::dma::{self, Message, Messages, post};
+use crate::bus::dma::{self, Message, Messages, Queue, post};
 use crate::bus::map;
 use crate::bus::places::Wiring;
 use crate::bus::wires::Wire;
+
+/// Steps of the IOMMU for the sinks.
+pub(crate) type Steps = Queue<Step>;
 
 /// The IOMMU as harts see it; functions see it through [`Translating`].
 #[derive(Clone)]
@@ -26,7 +29,9 @@ impl SharedIommu {
             messages.push(Message { device, addr, data });
         });
         let wires = std::array::from_fn::<_, WIRES, _>(line);
-        let iommu = Iommu::new(wiring.ram.clone(), wires, post);
+        let mut iommu = Iommu::new(wiring.ram.clone(), wires, post);
+        let steps = wiring.iommu_steps.clone();
+        iommu.observe(Box::new(move |step| steps.push(step)));
         Self(Arc::new(Mutex::new(iommu)))
     }
 

@@ -24,12 +24,16 @@ use trapless_intc::{
     ContextAccess, CsrAccess, CsrFault, DoorbellAccess, DoorbellFault, Exchanged, FileAccess,
     FileId, InterruptArchitecture, Lines, MessageArrival, MmioAccess, NoFile,
 };
+use trapless_iommu::Step;
 use trapless_isa::Mode;
-use trapless_ledger::event::{DeviceAccess, Event, PciInterrupt, PciWay, Sink, TimerSets};
+use trapless_ledger::event::{
+    DeviceAccess, Event, IommuAct, IommuStep, PciInterrupt, PciWay, Sink, TimerSets,
+};
 
 use crate::bus::address_map::{AddressMap, Slot, Target};
 use crate::bus::dma::{Message, Messages};
 use crate::bus::interrupts::Interrupts;
+use crate::bus::iommu::Steps;
 use crate::bus::protection::{Protection, Tables};
 use crate::bus::wires::{VirtualClock, Wires};
 use crate::time::past::Past;
@@ -44,6 +48,8 @@ pub(crate) struct Bus {
     wires: Arc<Wires>,
     /// Messages of devices for the interrupt architecture.
     messages: Messages,
+    /// Steps of the IOMMU for the sinks.
+    iommu_steps: Steps,
     /// Levels of wires last passed to the interrupt architecture.
     driven: u64,
     clock: VirtualClock,
@@ -85,6 +91,7 @@ pub(crate) struct Parts {
     pub slots: Vec<Slot>,
     pub wires: Arc<Wires>,
     pub messages: Messages,
+    pub iommu_steps: Steps,
     pub clock: VirtualClock,
     pub harts: usize,
     pub power: PowerLatch,
@@ -112,6 +119,7 @@ impl Bus {
             slots: parts.slots,
             wires: parts.wires,
             messages: parts.messages,
+            iommu_steps: parts.iommu_steps,
             driven: 0,
             clock: parts.clock,
             protection,
@@ -203,6 +211,9 @@ impl Bus {
         for message in self.messages.take() {
             self.message(time, message);
         }
+        for step in self.iommu_steps.take() {
+            self.iommu_step(time, origin.unwrap_or(0), step);
+        }
         self.concerned |= self.interrupts.deliver(time, origin);
         if self.interrupts.has_steps() {
             self.record_steps();
@@ -269,6 +280,27 @@ impl Bus {
         if !self.sinks.is_empty() {
             self.record(&Event::PciInterrupt(PciInterrupt { time, hart, way }));
         }
+    }
+
+    fn iommu_step(&mut self, time: u64, hart: usize, step: Step) {
+        if self.sinks.is_empty() {
+            return;
+        }
+        let act = match step {
+            Step::InvalidatedTables => IommuAct::InvalidatedTables,
+            Step::InvalidatedDirectory => IommuAct::InvalidatedDirectory,
+            Step::Fenced => IommuAct::Fenced,
+            Step::Refused {
+                device,
+                cause,
+                address: addr,
+            } => IommuAct::Refused {
+                device: device.0,
+                cause,
+                addr,
+            },
+        };
+        self.record(&Event::Iommu(IommuStep { time, hart, act }));
     }
 
     /// Passes steps of the interrupt architecture to the sinks.

@@ -16,6 +16,7 @@ use trapless_pci::{Attachment, Function, Layout, Port};
 
 use crate::bus::address_map::Device;
 use crate::bus::dma::Messages;
+use crate::bus::iommu::Steps;
 use crate::bus::wires::{VirtualClock, Wires};
 use crate::config::preset::MachineConfig;
 use crate::error::Error;
@@ -397,6 +398,7 @@ pub(crate) struct Wiring<'a> {
     pub past: &'a Past,
     pub frames: &'a Frames,
     pub messages: &'a Messages,
+    pub iommu_steps: &'a Steps,
 }
 
 impl Wiring<'_> {
