@@ -87,6 +87,10 @@ pub struct Host {
     /// are there to be passed to guests, behind an IOMMU.
     #[serde(default)]
     pub virtual_functions: usize,
+    /// MiB of a disk of zeroes on a controller of NVM Express, a PCI device behind an IOMMU; 0:
+    /// there is none.
+    #[serde(default)]
+    pub nvme_mib: u32,
     /// Shell script that starts the guest (`vmm_start`, `vmm_wait`); by default it does only that.
     pub script: Option<String>,
     /// As those of the guest.
@@ -106,6 +110,13 @@ pub struct Outcome {
     /// Whether a successful run may leave it out, because its machine lacks the feature.
     #[serde(default)]
     pub optional: bool,
+}
+
+impl Host {
+    /// Whether the machine has PCI devices for guests, and what passes them.
+    pub fn passes_devices(&self) -> bool {
+        self.virtual_functions != 0 || self.nvme_mib != 0
+    }
 }
 
 impl Experiment {

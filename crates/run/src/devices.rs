@@ -11,10 +11,11 @@ use trapless_backends::disk::{self, Access, DiskError, Image};
 use trapless_backends::net::{self, Network};
 use trapless_backends::share::Share;
 use trapless_devices::DeviceEvents;
-use trapless_devices::virtio::block::{Block, Disk};
+use trapless_devices::virtio::block::{Block, Disk, Overlay};
 use trapless_devices::virtio::fs::Fs;
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
+use trapless_experiments::Host;
 use trapless_machine::{CardEnd, Error, Peripherals, SharedCard, Transport};
 
 use crate::outside::Outside;
@@ -123,20 +124,24 @@ fn plug_card(
     peripherals.plug_shared_card(card, complain())
 }
 
-/// The devices of a workload's machine, with a UART that writes to `console`: the usual ones, or a
-/// network card with `vfs` virtual functions instead of the usual card.
+/// The devices of a workload's machine, with a UART that writes to `console`: the usual ones, and
+/// what `host` asks for. A network card with virtual functions takes the place of the usual card.
 ///
 /// # Errors
 /// If that many virtual functions do not fit.
-pub fn of_workload(console: Box<dyn Write + Send>, vfs: usize) -> Result<Peripherals, Error> {
+pub fn of_workload(console: Box<dyn Write + Send>, host: &Host) -> Result<Peripherals, Error> {
     let mut peripherals = Peripherals::new(console);
-    if vfs != 0 {
-        let left = Arc::new(AtomicU32::new(COMPLAINTS));
-        let complain = || {
-            let left = Arc::clone(&left);
-            Box::new(Complain { left })
-        };
-        plug_card(&mut peripherals, peer(), vfs, &complain)?;
+    let left = Arc::new(AtomicU32::new(COMPLAINTS));
+    let complain = || {
+        let left = Arc::clone(&left);
+        Box::new(Complain { left })
+    };
+    if host.virtual_functions != 0 {
+        plug_card(&mut peripherals, peer(), host.virtual_functions, &complain)?;
+    }
+    if host.nvme_mib != 0 {
+        let disk = Overlay::blank(u64::from(host.nvme_mib) << 20);
+        peripherals.plug_nvme(Box::new(disk), 0, complain())?;
     }
     Ok(peripherals)
 }

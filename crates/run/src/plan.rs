@@ -372,7 +372,7 @@ impl Plan {
             &self.spec.settings_of(&run.machine),
         )?;
         config.seed = run.seed;
-        if self.experiment.host.virtual_functions != 0 {
+        if self.experiment.host.passes_devices() {
             // What passes them to guests, whose messages need interrupt files or windows
             config.iommu = true;
             config.windows |= matches!(config.interrupts, Interrupts::Trapless);
@@ -439,8 +439,8 @@ impl Plan {
             append: self.command_line(run.seed),
             dtb: None,
         };
-        let vfs = self.experiment.host.virtual_functions;
-        let peripherals = devices::of_workload(Box::new(tap), vfs)?;
+        let host = self.experiment.host.clone();
+        let peripherals = devices::of_workload(Box::new(tap), &host)?;
         let mut machine = observation.boot(config.clone(), &payload, peripherals)?;
         observation.follow(&recorder);
         if start == Start::Boot {
@@ -448,7 +448,7 @@ impl Plan {
         }
         machine.add_sink(Box::new(recorder.clone()));
         machine::accompany(&mut machine, &self.spec.options, &config, move |config| {
-            let nowhere = devices::of_workload(Box::new(std::io::sink()), vfs)?;
+            let nowhere = devices::of_workload(Box::new(std::io::sink()), &host)?;
             Machine::boot(config, &payload, nowhere)
         })?;
         Ok(Ready {

@@ -42,6 +42,12 @@ impl Overlay {
         }
     }
 
+    /// A disk of `bytes` zeroes in memory: an overlay on nothing. Bytes after the last whole sector
+    /// are left out.
+    pub fn blank(bytes: u64) -> Self {
+        Self::new(Box::new(Blank(bytes / SECTOR)), None)
+    }
+
     /// Fails if there is no room for `more` bytes once `pages` pages have been given back.
     fn check_room(&self, more: u64, pages: usize) -> io::Result<()> {
         let held = (self.pages.len() - pages) as u64 * CLUSTER;
@@ -96,6 +102,36 @@ impl Overlay {
             self.pages.remove(&number);
         }
         self.zeroed.insert(numbers);
+        Ok(())
+    }
+}
+
+/// Sectors of zeroes, which only an overlay makes a disk of.
+struct Blank(u64);
+
+impl Disk for Blank {
+    fn sectors(&self) -> u64 {
+        self.0
+    }
+
+    fn read_only(&self) -> bool {
+        true
+    }
+
+    fn read(&mut self, _offset: u64, data: &mut [u8]) -> io::Result<()> {
+        data.fill(0);
+        Ok(())
+    }
+
+    fn write(&mut self, _offset: u64, _data: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn write_zeroes(&mut self, _offset: u64, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -251,6 +287,20 @@ mod tests {
             overlay.write_zeroes(0, 512).is_err(),
             "part of a page of zeroes needs a page"
         );
+    }
+
+    #[test]
+    fn blank_disk_is_zeroes_until_it_is_written() {
+        let mut disk = Overlay::blank(3 * SECTOR + 1);
+        assert_eq!((disk.sectors(), disk.read_only()), (3, false));
+        disk.write(SECTOR, &[7; 512]).unwrap();
+        let mut data = [1; 3 * SECTOR as usize];
+        disk.read(0, &mut data).unwrap();
+        let sectors: Vec<_> = data.chunks(512).map(|sector| sector[0]).collect();
+        assert_eq!(sectors, [0, 7, 0]);
+        disk.write_zeroes(SECTOR, SECTOR).unwrap();
+        disk.read(0, &mut data).unwrap();
+        assert!(data.iter().all(|byte| *byte == 0));
     }
 
     /// A disk of 1 TiB that nobody reads.
