@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * udprr serve PORT
- * udprr ADDRESS PORT SIZE REQUESTS
+ * udprr ADDRESS PORT SIZE REQUESTS [PAUSE]
  *
  * Sends numbered messages of SIZE bytes by UDP, each when the answer to the one
- * before has come, and checks every byte of the answers. The server sends back
- * what it gets with each byte inverted, until a message of one byte comes.
+ * before has come, and after PAUSE us on average if that is given; checks every
+ * byte of the answers, and gives up when three in a row have not come. The server
+ * sends back what it gets with each byte inverted, until a message of one byte
+ * comes.
  */
 
 #include <arpa/inet.h>
@@ -21,6 +23,7 @@
 
 #define MIN_SIZE	8
 #define MAX_SIZE	1400
+#define MAX_LOST	3
 
 static uint8_t message[MAX_SIZE + 1], answer[MAX_SIZE + 1];
 
@@ -86,16 +89,31 @@ static int smaller(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static int request(int fd, size_t size, unsigned long requests)
+/* 0 to 2 * mean us, the same in each run: Marsaglia's xorshift */
+static void wait_a_while(unsigned long mean)
 {
-	unsigned long i, lost = 0, errors = 0;
+	static uint64_t state = 88172645463325252ULL;
+
+	if (!mean)
+		return;
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	usleep(state % (2 * mean + 1));
+}
+
+static int request(int fd, size_t size, unsigned long requests,
+		   unsigned long pause)
+{
+	unsigned long i, lost = 0, in_a_row = 0, errors = 0;
 	uint32_t *times = malloc(requests * sizeof(*times));
 	uint64_t begin, total = 0;
 	ssize_t got;
 
 	if (!times)
 		fatal("memory");
-	for (i = 0; i < requests; i++) {
+	for (i = 0; i < requests && in_a_row < MAX_LOST; i++) {
+		wait_a_while(pause);
 		fill(i + 1, size);
 		begin = now();
 		if (send(fd, message, size, 0) < 0)
@@ -107,12 +125,15 @@ static int request(int fd, size_t size, unsigned long requests)
 			if (errno != EAGAIN)
 				fatal("receive");
 			lost++;
+			in_a_row++;
 			continue;
 		}
+		in_a_row = 0;
 		invert(answer, got);
 		if (got != (ssize_t)size || memcmp(answer, message, size))
 			errors++;
 	}
+	requests = i;
 	/* The server ends. */
 	send(fd, message, 1, 0);
 
@@ -133,7 +154,7 @@ int main(int argc, char **argv)
 	/* A message that is lost is answered by nobody. */
 	struct timeval patience = { .tv_sec = 1 };
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-	unsigned long size, requests;
+	unsigned long size, requests, pause;
 
 	if (fd < 0)
 		fatal("socket");
@@ -141,14 +162,20 @@ int main(int argc, char **argv)
 		peer.sin_port = htons(atoi(argv[2]));
 		return serve(fd, &peer);
 	}
-	if (argc != 5 || inet_pton(AF_INET, argv[1], &peer.sin_addr) != 1) {
+	if (argc < 5 || argc > 6 || inet_pton(AF_INET, argv[1], &peer.sin_addr) != 1) {
 		fprintf(stderr, "usage: udprr serve PORT\n"
-				"       udprr ADDRESS PORT SIZE REQUESTS\n");
+				"       udprr ADDRESS PORT SIZE REQUESTS [PAUSE]\n");
 		return 2;
 	}
 	peer.sin_port = htons(atoi(argv[2]));
 	size = strtoul(argv[3], NULL, 0);
 	requests = strtoul(argv[4], NULL, 0);
+	pause = argc == 6 ? strtoul(argv[5], NULL, 0) : 0;
+	if (pause > 1000000) {
+		fprintf(stderr, "udprr: a pause has 1000000 us at most, not %s\n",
+			argv[5]);
+		return 2;
+	}
 	if (size < MIN_SIZE || size > MAX_SIZE || !requests) {
 		fprintf(stderr, "udprr: a message has %d to %d bytes, not %s\n",
 			MIN_SIZE, MAX_SIZE, argv[3]);
@@ -158,5 +185,5 @@ int main(int argc, char **argv)
 	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
 		fatal("connect");
 
-	return request(fd, size, requests);
+	return request(fd, size, requests, pause);
 }
