@@ -24,6 +24,7 @@
 //! | [`restore`] | saved and restored guests lose no interrupt |
 //! | [`checkpoint`] | a run continues out of a file as if it had never stopped |
 //! | [`data`] | files come into guests and out of them |
+//! | [`passed`] | interrupts of devices that guests have come once, whatever happens meanwhile |
 //! | [`pci`] | stock drivers use PCI devices |
 //! | [`own`] | a user's workload runs, with files of its own |
 //! | [`disk`] | Debian's kernel starts the system on a user's disk |
@@ -54,6 +55,7 @@ mod lifecycle;
 mod log;
 mod micro;
 mod own;
+mod passed;
 mod pci;
 mod restore;
 mod runs;

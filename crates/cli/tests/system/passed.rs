@@ -1,0 +1,114 @@
+//! PCI devices that guests have by VFIO, on the patched kernel of the testing release.
+
+use trapless_ledger::document::LedgerFile;
+
+use crate::runs::ledger;
+
+/// What a run measured.
+struct Run {
+    name: String,
+    ledger: LedgerFile,
+}
+
+impl Run {
+    /// A run of `workload` with these parameters.
+    fn new(machine: &str, workload: &str, set: &str) -> Self {
+        let name = format!("{workload}-{machine}-{}", set.replace(' ', "-"));
+        let set: Vec<&str> = set.split(' ').flat_map(|word| ["--set", word]).collect();
+        Self {
+            ledger: ledger(&name, machine, workload, &set),
+            name,
+        }
+    }
+
+    fn result(&self, name: &str) -> f64 {
+        let all = &self.ledger.run.measurements;
+        let found = all.iter().find(|m| m.name == name);
+        found
+            .unwrap_or_else(|| panic!("{}: {name}", self.name))
+            .value
+    }
+
+    /// Checks a result.
+    fn expect(&self, name: &str, value: f64) {
+        assert_eq!(self.result(name), value, "{}: {name}", self.name);
+    }
+
+    /// Commands to forget entries of the IOMMU's tables, in the measured part.
+    fn invalidations(&self) -> u64 {
+        let pci = self.ledger.workload().pci.as_ref();
+        pci.expect("a PCI device interrupts").iommu_invalidations
+    }
+}
+
+/// Promise: interrupts of a passed device come once each and after their data while its vCPUs move
+/// from hart to hart and halt: by the host, by interrupt files and by message windows. A move costs
+/// invalidations of the IOMMU with interrupt files, and none with windows.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn no_interrupt_of_a_passed_device_is_lost_while_vcpus_move() {
+    for machine in ["aia", "trapless"] {
+        for delivery in ["direct", "relay"] {
+            let set = format!("messages=1000 affinity_ms=7 delivery={delivery}");
+            let run = Run::new(machine, "passed-sequence", &set);
+            run.expect("requests", 1_000.0);
+            run.expect("lost", 0.0);
+            run.expect("errors", 0.0);
+            run.expect("unhandled", 0.0);
+            assert!(run.result("moves") > 20.0, "{}", run.name);
+            match delivery {
+                "direct" => run.expect("relayed", 0.0),
+                _ => assert!(run.result("relayed") > 900.0, "{}", run.name),
+            }
+            let moves_cost = machine == "aia" && delivery == "direct";
+            assert_eq!(run.invalidations() > 10, moves_cost, "{}", run.name);
+        }
+    }
+}
+
+/// Promise: a guest may end at any time while its device interrupts, also while the host asks for
+/// the device, and the host can use the device itself afterwards; harts may be switched off.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn guests_and_harts_go_while_a_passed_device_interrupts() {
+    for machine in ["aia", "trapless"] {
+        let set = "messages=500 ends=3 unplug_ms=20 busy=1";
+        let run = Run::new(machine, "passed-sequence", set);
+        run.expect("lost", 0.0);
+        run.expect("errors", 0.0);
+        // Before the guests, between them and after
+        run.expect("uses", 5.0);
+        assert!(run.result("unplugs") > 0.0, "{}", run.name);
+    }
+}
+
+/// Promise: a disk that a guest has interrupts once for each request, though its vCPUs move.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn a_passed_disk_interrupts_once_for_each_request() {
+    for machine in ["aia", "trapless"] {
+        let run = Run::new(machine, "passed-disk", "reads=1000");
+        run.expect("reads", 2_000.0);
+        run.expect("interrupts", 2_000.0);
+        run.expect("timeouts", 0.0);
+        run.expect("relayed", 0.0);
+    }
+}
+
+/// Promise: a device reaches no memory that is not its user's. Message windows take two words of
+/// it, one for each vector, and nobody else gets an interrupt; with interrupt files, others do.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn a_hostile_user_of_a_device_reaches_nothing_else() {
+    for machine in ["aia", "trapless"] {
+        let run = Run::new(machine, "passed-hostile", "messages=1000");
+        assert_eq!(run.result("writes"), run.result("writes_refused"));
+        run.expect("written", 0.0);
+        run.expect("lost", 0.0);
+        run.expect("addresses_came", 0.0);
+        let forged = run.result("forged_host") + run.result("forged_guest");
+        assert_eq!(forged > 0.0, machine == "aia", "{}", run.name);
+        let pci = run.ledger.workload().pci.as_ref().expect("it interrupts");
+        assert!(pci.iommu_faults > 30, "{}", pci.iommu_faults);
+    }
+}
