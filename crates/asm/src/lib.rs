@@ -14,6 +14,7 @@
 //! assert_eq!(a.finish().len(), 16);
 //! ```
 
+pub mod elf;
 mod program;
 
 pub use program::{Asm, Label};

@@ -22,7 +22,6 @@
 pub mod campaign;
 pub mod compare;
 pub mod coverage;
-pub mod elf;
 pub mod families;
 pub mod harness;
 pub mod layout;
@@ -35,3 +34,4 @@ pub mod shrink;
 pub mod verdict;
 
 pub use trapless_asm as asm;
+pub use trapless_asm::elf;
