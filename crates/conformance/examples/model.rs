@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         let verdict = model::run(program);
         if verdict.is_bad() {
             failed = true;
-            println!("{}: {verdict}", program.name);
+            println!("{}", program.line(&verdict));
         }
     }
     ExitCode::from(u8::from(failed))

@@ -2,17 +2,11 @@
 //! the circuit of `rtl/`, simulated by Verilator. The model of `crates/intc` runs beside it, and
 //! the first difference ends the process.
 
-mod controller;
-mod memory;
-mod port;
-
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use trapless_rtl::{Controller, Counts};
 use trapless_run::Trapless;
-
-use crate::controller::Controller;
-use crate::port::Counts;
 
 fn main() -> ExitCode {
     let counts = Arc::new(Counts::default());

@@ -72,6 +72,11 @@ impl Shared {
         }
     }
 
+    /// What the circuit has stored since the last comparison need not be compared.
+    pub fn forget(&self) {
+        self.lock().changed.clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().expect("no holder panics and goes on")
     }

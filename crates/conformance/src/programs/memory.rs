@@ -415,6 +415,8 @@ fn memory_fails(s: &mut Script<'_>) {
     s.write(csr::HNQBASE, hnqbase::EN | absent | 2);
     s.leave(1, 1, state::HALTED);
     s.generate(op::SOFT, 1, 1);
+    let text = "an overflow keeps the interrupt pending";
+    s.expect_soon(std_csr::MIP, NOTIFY, NOTIFY, text);
     let text = "a notification that cannot be stored is an overflow";
     s.expect_notification(hnotify::OVF, text);
     fails(s, "a queue where no memory is");

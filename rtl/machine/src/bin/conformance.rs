@@ -1,0 +1,70 @@
+//! Runs the conformance programs on a machine whose controller is the circuit alone, without the
+//! model beside it: what is wrong with the circuit, a program has to find.
+//!
+//! ```text
+//! cargo run --release --bin conformance [-- NAME...]
+//! ```
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use trapless_conformance::platform::Platform;
+use trapless_conformance::programs::{self, Program};
+use trapless_conformance::run::Verdict;
+use trapless_machine::{
+    Architecture, Engine, Limits, Machine, MachineConfig, Outcome, Peripherals,
+};
+use trapless_rtl::{Controller, Counts};
+
+/// Instructions after which a program counts as hung.
+const MOST: u64 = 20_000_000;
+
+fn main() -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let text = include_str!("../../../../crates/conformance/platforms/trapless-rtl.toml");
+    let mut platform = Platform::parse(text).expect("the file is right");
+    let harts = std::env::var("LOCKSTEP_HARTS").ok().and_then(|n| n.parse().ok());
+    platform.harts.truncate(harts.unwrap_or(platform.harts.len()));
+    let chosen = |p: &&Program| names.is_empty() || names.iter().any(|name| name == p.name);
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for program in programs::all().filter(chosen) {
+        if program.missing(&platform).is_some() {
+            skipped += 1;
+            continue;
+        }
+        let verdict = run(program, &platform);
+        if verdict.is_bad() {
+            failed += 1;
+            println!("{}", program.line(&verdict));
+        } else {
+            passed += 1;
+        }
+    }
+    eprintln!("{passed} passed, {failed} failed, {skipped} skipped");
+    ExitCode::from(u8::from(failed > 0))
+}
+
+fn run(program: &Program, platform: &Platform) -> Verdict {
+    let built = program.build(platform);
+    let mut config = MachineConfig::preset("trapless").expect("the preset is there");
+    config.harts = platform.harts.len();
+    config.ram = 16 << 20;
+    config.engine = Engine::Interp;
+    config.architecture = Some(Architecture::new(|config| {
+        Controller::new(config, Arc::new(Counts::default())).alone()
+    }));
+    let nowhere = || Box::new(std::io::sink());
+    let machine = Machine::exec(config, &built.elf, Peripherals::new(nowhere()), nowhere());
+    let mut machine = machine.expect("the machine has all that it needs");
+    let limits = Limits {
+        instret: MOST,
+        ..Limits::default()
+    };
+    match machine.run(&limits) {
+        Outcome::Exit(code) => Verdict::of(code, &built.checks),
+        Outcome::Limit | Outcome::Idle => Verdict::Hung,
+        other => Verdict::Broken {
+            text: format!("{other:?}"),
+        },
+    }
+}
