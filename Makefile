@@ -87,6 +87,7 @@ test-long: test
 	tests/series --boot
 	tests/series @testing --boot
 	tests/lost-interrupt
+	tests/conformance mutations
 	scripts/package
 	tests/package
 	tests/package reproducible
@@ -107,6 +108,7 @@ rtl-setup: setup
 # The circuit of Xtrapless: not part of `make test`, because it needs Verilator.
 rtl-test: rtl-setup
 	tests/rtl
+	tests/conformance rtl
 
 rtl-prove: rtl-setup
 	scripts/rtl-prove

@@ -36,7 +36,8 @@ struct Cli {
 enum Command {
     /// List programs, or rules.
     List {
-        /// Rules of the specification, with the programs that test them or the reason why none does.
+        /// Rules of the specification, with the programs that test them or the reason why none
+        /// does.
         #[arg(long)]
         rules: bool,
         /// As JSON.

@@ -138,3 +138,19 @@ fn wait(
         pause = (pause * 2).min(Duration::from_millis(20));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A status is that of a check only if there is such a check.
+    #[test]
+    fn statuses_are_numbers_of_checks() {
+        let checks = ["first".to_owned(), "second".to_owned()];
+        assert_eq!(Verdict::of(0, &checks), Verdict::Passed);
+        let failed = Verdict::of(2, &checks);
+        assert_eq!(failed.to_string(), "FAILED check 2: second");
+        assert!(failed.is_bad());
+        assert!(matches!(Verdict::of(3, &checks), Verdict::Broken { .. }));
+    }
+}

@@ -141,6 +141,10 @@ fn write_soft(s: &mut Script<'_>) {
     s.write(std_csr::HIDELEG, 0);
     s.guest(|s| s.set(std_csr::SIP, SS));
     both(s, false, "csrs sip without delegation");
+    s.set(std_csr::VSIP, SS);
+    s.write(std_csr::VSIP, SS);
+    s.write(std_csr::HIDELEG, VSS);
+    both(s, false, "writes of vsip by the host without delegation");
 }
 
 /// A bit that the controller has set since the last poke must not be lost by an instruction that
@@ -221,6 +225,10 @@ fn latches(s: &mut Script<'_>) {
         s.expect_bits(std_csr::HIP, VSS | VSE, 0, &text);
         s.expect_bits(std_csr::VSIP, SS | SE, latch >> 1, "the guest's bit stays");
         arrive(s);
+        s.clear(std_csr::HIP, VST | (VSS | VSE) & !latch);
+        s.set(std_csr::HIP, VST | (VSS | VSE) & !latch);
+        let text = format!("{name}: setting and clearing other bits of hip leaves the latch");
+        s.expect_bits(std_csr::HIP, VSS | VSE, latch, &text);
         s.clear(std_csr::MIP, latch);
         let text = format!("{name}: writing 0 to mip clears the latch");
         s.expect_bits(std_csr::HIP, VSS | VSE, 0, &text);

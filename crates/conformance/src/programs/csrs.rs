@@ -269,14 +269,7 @@ fn all_or_nothing(s: &mut Script<'_>) {
 }
 
 fn start(s: &mut Script<'_>) {
-    s.route_only(
-        1,
-        3,
-        Source {
-            priority: 3,
-            ..EDGE
-        },
-    );
+    s.route_only(1, 3, EDGE.priority(3));
     s.world();
     s.attach(1, 0);
     s.guest(|s| {

@@ -60,10 +60,10 @@ fn post_soft(s: &mut Script<'_>) {
 }
 
 fn post_source(s: &mut Script<'_>) {
-    s.route(1, 3, Source { vhart: 2, ..EDGE });
-    s.route(1, 70, Source { vhart: 1, ..EDGE });
-    s.route(1, 5, Source { vhart: 1, ..LEVEL });
-    s.route(2, 3, Source { vhart: 0, ..EDGE });
+    s.route(1, 3, EDGE.vhart(2));
+    s.route(1, 70, EDGE.vhart(1));
+    s.route(1, 5, LEVEL.vhart(1));
+    s.route(2, 3, EDGE.vhart(0));
     s.world();
     let posted = |s: &mut Script<'_>, domain, vhart, source, text: &str| {
         s.sync();
@@ -99,14 +99,7 @@ fn post_source(s: &mut Script<'_>) {
 }
 
 fn priority_zero(s: &mut Script<'_>) {
-    s.route(
-        1,
-        3,
-        Source {
-            priority: 0,
-            ..EDGE
-        },
-    );
+    s.route(1, 3, EDGE.priority(0));
     s.world();
     s.leave(1, 0, state::HALTED);
     s.generate(op::EDGE, 1, 3);
@@ -156,7 +149,7 @@ fn post_twice(s: &mut Script<'_>) {
 }
 
 fn hit(s: &mut Script<'_>) {
-    s.route(1, 3, Source { vhart: 1, ..EDGE });
+    s.route(1, 3, EDGE.vhart(1));
     s.world();
     for round in 0..2 {
         s.on(1, |s| s.attach(1, 1));
@@ -190,10 +183,17 @@ fn hit(s: &mut Script<'_>) {
             s.expect_no_notification("a hit makes no notification")
         });
     }
+    s.on(1, |s| s.attach(1, 1));
+    for (domain, vhart) in [(2, 1), (1, 2)] {
+        s.leave(domain, vhart, state::HALTED);
+        s.generate(op::SOFT, domain, vhart);
+        let text = "the lookup compares domain and vhart";
+        s.expect_only_notification(notification(kind::WAKE, domain, vhart), text);
+    }
 }
 
 fn poke_of_other(s: &mut Script<'_>) {
-    s.route(1, 3, Source { vhart: 1, ..EDGE });
+    s.route(1, 3, EDGE.vhart(1));
     s.world();
     s.on(1, |s| s.attach(1, 2));
     s.generate(op::SOFT, 1, 1);
@@ -266,30 +266,9 @@ fn arrivals(s: &mut Script<'_>) {
 }
 
 fn not_deliverable(s: &mut Script<'_>) {
-    s.route_only(
-        1,
-        3,
-        Source {
-            priority: 2,
-            ..EDGE
-        },
-    );
-    s.route(
-        1,
-        4,
-        Source {
-            priority: 2,
-            ..EDGE
-        },
-    );
-    s.route(
-        1,
-        5,
-        Source {
-            priority: 3,
-            ..EDGE
-        },
-    );
+    s.route_only(1, 3, EDGE.priority(7));
+    s.route(1, 4, EDGE.priority(2));
+    s.route(1, 5, EDGE.priority(3));
     s.world();
     s.attach(1, 0);
     s.guest(|s| s.write(csr::VSTHRESHOLD, 2));
@@ -538,7 +517,7 @@ fn sync(s: &mut Script<'_>) {
     }
     // A change of the source table.
     let entry = s.source(1, 3);
-    let moved = Source { vhart: 1, ..EDGE };
+    let moved = EDGE.vhart(1);
     for (domain_only, source, vhart) in [(0, moved, 1), (1, EDGE, 0)] {
         s.generate(op::EDGE, 1, 3);
         s.store(entry, source.entry());

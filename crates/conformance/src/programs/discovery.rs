@@ -112,14 +112,7 @@ fn largest_tables(s: &mut Script<'_>) {
     s.store(vharts + 1023 * vhart::SIZE, vhart::ENTRY_V | file);
     let word = 1023 / 64 * file::PENDING_STRIDE;
     s.store(file + file::ENABLE + word, bit(1023));
-    s.store(
-        sources + 1023 * 8,
-        Source {
-            vhart: 1023,
-            ..LEVEL
-        }
-        .entry(),
-    );
+    s.store(sources + 1023 * 8, LEVEL.vhart(1023).entry());
     s.write(csr::HVTABLEBASE, hvtablebase::V | table | 16);
     s.attach(DOMAIN, 1023);
     s.expect(
@@ -150,14 +143,7 @@ fn largest_tables(s: &mut Script<'_>) {
     });
     // Nothing is beyond.
     s.store(vharts + 1024 * vhart::SIZE, vhart::ENTRY_V | file);
-    s.store(
-        sources + 1024 * 8,
-        Source {
-            vhart: 1023,
-            ..EDGE
-        }
-        .entry(),
-    );
+    s.store(sources + 1024 * 8, EDGE.vhart(1023).entry());
     s.generate(op::EDGE, DOMAIN, 1024);
     s.sync();
     s.expect_word(file + 1024 / 64 * 16, ALL, 0, "there is no source 1024");

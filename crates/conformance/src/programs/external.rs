@@ -163,16 +163,9 @@ fn claim_order(s: &mut Script<'_>) {
         (70, 2),
     ];
     for (source, priority) in sources {
-        s.route(1, source, Source { priority, ..EDGE });
+        s.route(1, source, EDGE.priority(priority));
     }
-    s.route_only(
-        1,
-        20,
-        Source {
-            priority: 7,
-            ..EDGE
-        },
-    );
+    s.route_only(1, 20, EDGE.priority(7));
     s.world();
     s.attach(1, 0);
     for (source, _) in sources {
@@ -195,30 +188,9 @@ fn claim_order(s: &mut Script<'_>) {
 }
 
 fn claim_threshold(s: &mut Script<'_>) {
-    s.route(
-        1,
-        3,
-        Source {
-            priority: 3,
-            ..EDGE
-        },
-    );
-    s.route(
-        1,
-        4,
-        Source {
-            priority: 4,
-            ..EDGE
-        },
-    );
-    s.route(
-        1,
-        5,
-        Source {
-            priority: 7,
-            ..EDGE
-        },
-    );
+    s.route(1, 3, EDGE.priority(3));
+    s.route(1, 4, EDGE.priority(4));
+    s.route(1, 5, EDGE.priority(7));
     s.world();
     s.attach(1, 0);
     s.guest(|s| s.write(csr::VSTHRESHOLD, 3));
@@ -248,14 +220,7 @@ fn claim_threshold(s: &mut Script<'_>) {
 
 fn claim_priorities(s: &mut Script<'_>) {
     for source in [3, 4, 5] {
-        s.route(
-            1,
-            source,
-            Source {
-                priority: source,
-                ..EDGE
-            },
-        );
+        s.route(1, source, EDGE.priority(source));
     }
     s.world();
     s.attach(1, 0);
@@ -263,24 +228,8 @@ fn claim_priorities(s: &mut Script<'_>) {
         s.generate(op::EDGE, 1, source);
     }
     let entries = [3, 4, 5].map(|source| s.source(1, source));
-    s.store(
-        entries[0],
-        Source {
-            priority: 7,
-            vhart: 2,
-            ..EDGE
-        }
-        .entry(),
-    );
-    s.store(
-        entries[2],
-        Source {
-            priority: 7,
-            ..EDGE
-        }
-        .entry()
-            & !(1 << 63),
-    );
+    s.store(entries[0], EDGE.priority(7).vhart(2).entry());
+    s.store(entries[2], EDGE.priority(7).entry() & !(1 << 63));
     s.sync();
     s.guest(|s| {
         let text = "by the priority at the time of the claim, whatever vhart the entry names";
@@ -352,8 +301,8 @@ fn claim_races(s: &mut Script<'_>) {
 }
 
 fn complete_anybody(s: &mut Script<'_>) {
-    s.route(1, 3, Source { vhart: 1, ..LEVEL });
-    s.route(2, 3, Source { vhart: 0, ..LEVEL });
+    s.route(1, 3, LEVEL.vhart(1));
+    s.route(2, 3, LEVEL.vhart(0));
     s.world();
     let pending = s.pending(1, 1, 3);
     s.generate(op::ASSERT, 1, 3);
@@ -475,7 +424,7 @@ fn complete_level(s: &mut Script<'_>) {
     let enable = s.enable(1, 1, 3);
     s.store(enable, bit(3));
     let entry = s.source(1, 3);
-    s.store(entry, Source { vhart: 1, ..LEVEL }.entry());
+    s.store(entry, LEVEL.vhart(1).entry());
     s.sync();
     s.attach(1, 0);
     s.guest(|s| s.write(csr::VSCLAIM, 3));
@@ -506,7 +455,7 @@ fn move_source(s: &mut Script<'_>) {
     s.world();
     let entry = s.source(1, 3);
     s.generate(op::EDGE, 1, 3);
-    s.store(entry, Source { vhart: 2, ..EDGE }.entry());
+    s.store(entry, EDGE.vhart(2).entry());
     s.sync();
     let (old, new) = (s.pending(1, 0, 3), s.pending(1, 2, 3));
     s.expect_word(old, ALL, bit(3), "what is pending stays in the old file");

@@ -18,7 +18,8 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program::new("pmp-of-the-sender", &["MEM-5"], pmp_of_sender)
         .needs(&[Need::Hypervisor, Need::Pmp])
         .harts(2),
-    Program::new("memory-fails", &["MEM-6"], memory_fails).needs(&[Need::Hypervisor, Need::Absent]),
+    Program::new("memory-fails", &["MEM-6", "NTF-1", "NTF-5"], memory_fails)
+        .needs(&[Need::Hypervisor, Need::Absent]),
     Program::new("part-of-a-file-fails", &["MEM-6"], part_fails)
         .needs(&[Need::Hypervisor, Need::Pmp]),
     Program::new("own-tables", &["MEM-7"], own_tables).harts(2),
@@ -191,14 +192,7 @@ fn beyond(s: &mut Script<'_>) {
     // Entries of sources that do not exist look valid.
     for source in [0, last + 1, 127, 128] {
         let at = s.source(1, source);
-        s.init(
-            at,
-            Source {
-                priority: 7,
-                ..EDGE
-            }
-            .entry(),
-        );
+        s.init(at, EDGE.priority(7).entry());
     }
     let words = [0, 64, 128].map(|source| (s.pending(1, 0, source), s.enable(1, 0, source)));
     let exist = bit(last) | (bit(last) - 1);
@@ -233,14 +227,7 @@ fn beyond(s: &mut Script<'_>) {
 
 /// `EVAL` makes known what software has changed; nothing happens by itself.
 fn changed_by_software(s: &mut Script<'_>) {
-    s.route(
-        1,
-        3,
-        Source {
-            priority: 0,
-            ..EDGE
-        },
-    );
+    s.route(1, 3, EDGE.priority(0));
     s.world();
     let entry = s.source(1, 3);
     let pending = s.pending(1, 0, 3);
@@ -272,6 +259,7 @@ fn protect(s: &mut Script<'_>, addr: u64, rights: u64) {
     s.write(std_csr::PMPADDR0 + 1, ALL >> 10);
     s.write(std_csr::PMPCFG0, 0x18 | rights | 0x1f << 8);
     s.a.sfence_vma(0, 0);
+    s.sync();
 }
 
 fn pmp_denies(s: &mut Script<'_>) {
@@ -449,6 +437,8 @@ fn part_fails(s: &mut Script<'_>) {
     // CTL and THRESHOLD are in the second half of a file: with NAPOT of 512 bytes they fail alone.
     s.write(std_csr::PMPADDR0, (file + 512) >> 2 | 0x3f);
     s.write(std_csr::PMPCFG0, 0x18 | 0x1f << 8);
+    s.a.sfence_vma(0, 0);
+    s.sync();
     s.generate(op::EVAL, 1, 0);
     let text = "without THRESHOLD no source is deliverable, without CTL there is no SOFT";
     s.expect_soon(std_csr::VSIP, SS | SE, 0, text);

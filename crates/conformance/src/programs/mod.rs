@@ -207,3 +207,26 @@ mod prelude {
     /// `htlcfg.VERSION` as it reads.
     pub(super) const VERSION: u64 = limits::VERSION << htlcfg::VERSION_SHIFT;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small platform is told what it lacks, and runs the rest.
+    #[test]
+    fn what_a_platform_lacks_is_named() {
+        let platform = "name = 'x'\nharts = [0]\nram = 0x80000000";
+        let platform = Platform::parse(platform).unwrap();
+        for (name, lacks) in [
+            ("lookup-hits", "needs 2 harts"),
+            ("message", "needs message windows"),
+            ("wire-edge", "needs message windows"),
+            ("memory-fails", "needs an address without memory (absent)"),
+        ] {
+            let program = find(name).unwrap();
+            assert_eq!(program.missing(&platform).as_deref(), Some(lacks));
+        }
+        let can = all().filter(|p| p.missing(&platform).is_none()).count();
+        assert!(can > 50, "{can} programs need nothing but one hart");
+    }
+}

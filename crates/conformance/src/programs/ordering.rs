@@ -181,7 +181,7 @@ fn post_answer(s: &mut Script<'_>) {
 
 /// LIT-5.
 fn post_table(s: &mut Script<'_>) {
-    s.route(1, 3, Source { vhart: 1, ..EDGE });
+    s.route(1, 3, EDGE.vhart(1));
     s.world();
     let entry = s.source(1, 3);
     let files = [s.pending(1, 1, 3), s.pending(1, 2, 3)];
@@ -189,7 +189,7 @@ fn post_table(s: &mut Script<'_>) {
     s.repeat(ROUNDS, |s| {
         s.start(1, |s| {
             s.pause(HALF);
-            s.store(entry, Source { vhart: 2, ..EDGE }.entry());
+            s.store(entry, EDGE.vhart(2).entry());
             s.sync();
             s.amo(Amo::And, files[0], 0);
             s.a.li(T0, moved).sd(A0, T0, 0);
@@ -208,7 +208,7 @@ fn post_table(s: &mut Script<'_>) {
         s.a.li(T0, files[1]).ld(T1, T0, 0).or(A0, A0, T1);
         s.compare(ALL, bit(3), "the post is in one of the files");
         s.store(files[1], 0);
-        s.store(entry, Source { vhart: 1, ..EDGE }.entry());
+        s.store(entry, EDGE.vhart(1).entry());
         s.sync();
     });
 }

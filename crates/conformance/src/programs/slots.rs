@@ -11,7 +11,7 @@ pub(super) const PROGRAMS: &[Program] = &[
         .needs(&[Need::Hypervisor, Need::Absent]),
     Program::new("attach", &["SLOT-3"], attach),
     Program::new("attach-no-arrival", &["SLOT-4"], no_arrival),
-    Program::new("attach-again", &["SLOT-5"], again),
+    Program::new("attach-again", &["SLOT-4", "SLOT-5"], again),
     Program::new("detach", &["SLOT-6"], detach),
     Program::new("detach-halted", &["SLOT-6"], detach_halted),
     Program::new("detach-loaded", &["SLOT-7"], detach_loaded),
@@ -170,26 +170,25 @@ fn detach(s: &mut Script<'_>) {
     s.route(1, 3, EDGE);
     s.world();
     let (at, hart) = (s.ctl(1, 0), s.id(0));
-    for (left, name) in [(state::STOPPED, "STOPPED"), (state::PREEMPTED, "PREEMPTED")] {
+    for (left, on, name) in [
+        (state::STOPPED, 0, "STOPPED"),
+        (state::PREEMPTED, 0, "PREEMPTED"),
+        (state::STOPPED, file::CTL_ON, "STOPPED with ON"),
+        (state::PREEMPTED, file::CTL_ON, "PREEMPTED with ON"),
+    ] {
         s.attach(1, 0);
         s.generate(op::SOFT, 1, 0);
         s.generate(op::EDGE, 1, 3);
-        s.amo(Amo::Or, at, file::CTL_ON);
+        s.amo(Amo::Or, at, on);
         s.detach(left);
         s.expect(csr::HIFMAP, 0, &format!("{name}: the slot is invalid"));
-        s.expect(
-            std_csr::VSIP,
-            0,
-            &format!("{name}: vsip does not depend on the file"),
-        );
-        let want = ctl(left, hart, file::CTL_SOFT | file::CTL_ON);
-        s.expect_word(
-            at,
-            ALL,
-            want,
-            &format!("{name}: CTL keeps HART, SOFT and ON"),
-        );
-        s.expect_no_notification(&format!("{name}: what was pending before is not told"));
+        let text = format!("{name}: vsip does not depend on the file");
+        s.expect(std_csr::VSIP, 0, &text);
+        let text = format!("{name}: what was pending before is not told");
+        s.expect_no_notification(&text);
+        let want = ctl(left, hart, file::CTL_SOFT | on);
+        let text = format!("{name}: CTL keeps HART, SOFT and ON");
+        s.expect_word(at, ALL, want, &text);
         s.amo(Amo::And, at, !file::CTL_ON);
     }
     s.detach(state::HALTED);

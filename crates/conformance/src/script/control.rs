@@ -60,8 +60,8 @@ impl Script<'_> {
         self.in_mode(Mode::VS, body);
     }
 
-    /// From now on an interrupt that HS-mode takes on this hart clears `sie` and `hie`, and the block
-    /// goes on.
+    /// From now on an interrupt that HS-mode takes on this hart clears `sie` and `hie`, and the
+    /// block goes on.
     pub fn continue_after_interrupts(&mut self) {
         self.a.li(T0, 1).sd(T0, TP, context::GO_ON);
     }

@@ -9,8 +9,8 @@
 //! | `step` | accesses to CSRs and memory |
 //! | `world` | two domains in memory, and what a host does with them |
 //!
-//! Steps use `t0` to `t2` and `a0` to `a2`; `tp` is the context of the hart, `t5` and `t6` belong to
-//! the handlers. Programs may use `s0` to `s2` themselves.
+//! Steps use `t0` to `t2` and `a0` to `a2`; `tp` is the context of the hart, `t5` and `t6` belong
+//! to the handlers. Programs may use `s0` to `s2` themselves.
 
 mod check;
 mod control;

@@ -54,6 +54,16 @@ pub const RESAMPLE: Source = Source {
 };
 
 impl Source {
+    /// The same for another vhart.
+    pub const fn vhart(self, vhart: u64) -> Self {
+        Self { vhart, ..self }
+    }
+
+    /// The same with another priority.
+    pub const fn priority(self, priority: u64) -> Self {
+        Self { priority, ..self }
+    }
+
     /// The word of the table.
     pub fn entry(self) -> u64 {
         let flag = |on, bit| if on { bit } else { 0 };

@@ -32,7 +32,9 @@ fn main() -> ExitCode {
             skipped += 1;
             continue;
         }
-        let verdict = run(program, &platform);
+        // A circuit that does not answer ends the machine by a panic.
+        let verdict = std::panic::catch_unwind(|| run(program, &platform));
+        let verdict = verdict.unwrap_or(Verdict::Hung);
         if verdict.is_bad() {
             failed += 1;
             println!("{}", program.line(&verdict));

@@ -73,10 +73,7 @@ impl Script<'_> {
     fn send(&mut self, window: u64, data: u64) {
         let page = self.page(window);
         self.store_bytes(page, 4, data);
-        // The message has been carried out.
-        let status = self.register(wcontrol::STATUS);
-        self.fence();
-        self.load(status);
+        // ORD-8, ORD-19: nothing else is needed.
         self.sync();
     }
 }
@@ -92,7 +89,7 @@ const _: () = assert!(
 fn message(s: &mut Script<'_>) {
     s.route(1, 3, EDGE);
     s.route(1, 4, EDGE);
-    s.route(1, 70, Source { vhart: 1, ..EDGE });
+    s.route(1, 70, EDGE.vhart(1));
     s.world_with_windows();
     s.open_window(0, 1, 3, 2);
     s.open_window(1, 1, 70, 1);
@@ -312,6 +309,8 @@ fn rights(s: &mut Script<'_>) {
     s.write(std_csr::PMPADDR0, file >> 2 | 0x7f);
     s.write(std_csr::PMPADDR0 + 1, ALL >> 10);
     s.write(std_csr::PMPCFG0, 0x18 | 0x1f << 8);
+    s.a.sfence_vma(0, 0);
+    s.sync();
     s.send(0, 0);
     s.expect_word(
         pending,
