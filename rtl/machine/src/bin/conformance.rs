@@ -53,7 +53,7 @@ fn run(program: &Program, platform: &Platform) -> Verdict {
     config.ram = 16 << 20;
     config.engine = Engine::Interp;
     config.architecture = Some(Architecture::new(|config| {
-        Controller::new(config, Arc::new(Counts::default())).alone()
+        Box::new(Controller::new(config, Arc::new(Counts::default())).alone())
     }));
     let nowhere = || Box::new(std::io::sink());
     let machine = Machine::exec(config, &built.elf, Peripherals::new(nowhere()), nowhere());
