@@ -11,6 +11,7 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program::new("post-twice", &["DEL-4"], post_twice),
     Program::new("lookup-hits", &["DEL-5", "DEL-6"], hit).harts(2),
     Program::new("poke-reads-the-slot", &["DEL-6", "PROP-2"], poke_of_other).harts(2),
+    Program::new("poke-without-slot", &["DEL-6", "DEL-9"], poke_without_slot),
     Program::new("arrivals", &["DEL-7"], arrivals),
     Program::new("miss-not-deliverable", &["DEL-8"], not_deliverable),
     Program::new("miss", &["DEL-9"], miss),
@@ -215,6 +216,35 @@ fn poke_of_other(s: &mut Script<'_>) {
         s.attach(1, 2);
         s.expect(std_csr::VSIP, 0, "and not with another");
     });
+}
+
+/// A vhart that is `LOADED` in its file and in no slot: its hart was taken over.
+fn poke_without_slot(s: &mut Script<'_>) {
+    s.route(1, 3, EDGE);
+    s.world();
+    let (at, hart, tables) = (s.ctl(1, 0), s.id(0), s.tables());
+    s.attach(1, 0);
+    s.write(csr::HVTABLEBASE, 0);
+    s.write(csr::HTLCFG, 0);
+    s.expect(csr::HIFMAP, 0, "the slot is invalid");
+    s.write(csr::HVTABLEBASE, tables);
+    s.write(csr::HTLCFG, htlcfg::EN);
+    s.generate(op::SOFT, 1, 0);
+    s.generate(op::EDGE, 1, 3);
+    s.generate(op::EVAL, 1, 0);
+    s.sync();
+    s.expect_still(
+        std_csr::VSIP,
+        SS | SE,
+        0,
+        "posts do not show without a slot",
+    );
+    s.expect_bits(std_csr::HIP, VSS | VSE, 0, "nor do they arrive");
+    s.expect_no_notification("and the host is not told of a vhart that is LOADED");
+    let want = ctl(state::LOADED, hart, file::CTL_SOFT);
+    s.expect_word(at, ALL, want, "they are in the file, and ON stays 0");
+    s.attach(1, 0);
+    s.expect(std_csr::VSIP, SS | SE, "where the next attach finds them");
 }
 
 fn arrivals(s: &mut Script<'_>) {

@@ -11,7 +11,7 @@ pub(super) const PROGRAMS: &[Program] = &[
         .needs(&[Need::Hypervisor, Need::DeviceTree]),
     Program::new("hart-numbers", &["DISC-2"], hart_numbers).harts(2),
     Program::new("version", &["DISC-3"], version),
-    Program::new("largest-tables", &["DISC-4"], largest_tables),
+    Program::new("largest-tables", &["DISC-4", "CSR-6"], largest_tables),
     Program::new("largest-queue", &["DISC-4", "NTF-3"], largest_queue),
     Program::new("windows-found", &["DISC-5"], windows_found)
         .needs(&[Need::Hypervisor, Need::DeviceTree]),

@@ -86,17 +86,13 @@ fn taken(s: &mut Script<'_>) {
     s.expect_not_taken("not without sie");
     s.write(std_csr::SIE, NOTIFY);
     s.wait_in(Mode::HS);
-    s.expect_taken(Level::Hs, limits::NOTIFY_IRQ.into(), "taken in HS-mode");
+    s.expect_taken(Level::Hs, limits::NOTIFY_IRQ, "taken in HS-mode");
     s.clear(std_csr::SSTATUS, status::SIE);
     s.wait_in(Mode::HS);
     s.expect_not_taken("not in HS-mode without SIE");
     for mode in [Mode::U, Mode::VS, Mode::VU] {
         s.wait_in(mode);
-        s.expect_taken(
-            Level::Hs,
-            limits::NOTIFY_IRQ.into(),
-            "taken from modes below",
-        );
+        s.expect_taken(Level::Hs, limits::NOTIFY_IRQ, "taken from modes below");
     }
     // The lowest default priority.
     s.set(std_csr::MIP, SS);
@@ -112,11 +108,7 @@ fn taken(s: &mut Script<'_>) {
     s.expect_taken(Level::Hs, 2, "a VS-level interrupt comes first");
     s.write(std_csr::HIE, 0);
     s.wait_in(Mode::U);
-    s.expect_taken(
-        Level::Hs,
-        limits::NOTIFY_IRQ.into(),
-        "then the notification",
-    );
+    s.expect_taken(Level::Hs, limits::NOTIFY_IRQ, "then the notification");
 }
 
 fn order(s: &mut Script<'_>) {
@@ -269,7 +261,7 @@ fn without_en(s: &mut Script<'_>) {
     s.set(std_csr::SSTATUS, status::SIE);
     s.write(std_csr::SIE, NOTIFY);
     s.wait_in(Mode::HS);
-    s.expect_taken(Level::Hs, limits::NOTIFY_IRQ.into(), "and taken");
+    s.expect_taken(Level::Hs, limits::NOTIFY_IRQ, "and taken");
     s.expect_only_notification(wake(0), "and the notification can be read");
 }
 

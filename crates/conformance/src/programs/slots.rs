@@ -49,6 +49,11 @@ fn attach_another(s: &mut Script<'_>) {
 }
 
 fn refused(s: &mut Script<'_>) {
+    // What lies beyond the tables looks valid.
+    let entry = s.domain(4);
+    s.init(entry + domain::CONFIG, config(VHARTS, SOURCES));
+    s.init(entry + domain::VHART_TABLE, s.vhart(1, 0));
+    s.init(s.vhart(1, 5), vhart::ENTRY_V | s.file(1, 5));
     s.world();
     let (at, hart) = (s.ctl(1, 0), s.id(0));
     for (operand, what) in [
