@@ -23,8 +23,12 @@ fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
     let text = include_str!("../../../../crates/conformance/platforms/trapless-rtl.toml");
     let mut platform = Platform::parse(text).expect("the file is right");
-    let harts = std::env::var("LOCKSTEP_HARTS").ok().and_then(|n| n.parse().ok());
-    platform.harts.truncate(harts.unwrap_or(platform.harts.len()));
+    let harts = std::env::var("LOCKSTEP_HARTS")
+        .ok()
+        .and_then(|n| n.parse().ok());
+    platform
+        .harts
+        .truncate(harts.unwrap_or(platform.harts.len()));
     let chosen = |p: &&Program| names.is_empty() || names.iter().any(|name| name == p.name);
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for program in programs::all().filter(chosen) {
