@@ -19,6 +19,7 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program::new("start-of-vhart", &["CSR-5"], start),
     Program::new("targets-of-guest", &["CSR-6"], targets_of_guest),
     Program::new("targets-of-host", &["CSR-6"], targets_of_host).harts(2),
+    Program::new("mask-of-host", &["CSR-6", "DISC-2"], mask_of_host).harts(3),
     Program::new("grant-range", &["CSR-7"], grant_range),
     Program::new("what-reads", &["CSR-8"], what_reads),
     Program::new("threshold-register", &["CSR-3"], threshold),
@@ -375,6 +376,34 @@ fn targets_of_host(s: &mut Script<'_>) {
             let text = "BASE + i does not wrap around";
             s.on(hart, |s| s.expect_still(std_csr::SIP, SS, 0, text));
         }
+    }
+}
+
+/// Each bit of `MASK` stands for a hart: `BASE` is 0.
+fn mask_of_host(s: &mut Script<'_>) {
+    let near = |s: &Script<'_>, hart: usize| s.id(hart) < 32;
+    for to in 0..3 {
+        if !near(s, to) {
+            continue;
+        }
+        for hart in 0..3 {
+            s.on(hart, |s| s.write(std_csr::SIP, 0));
+        }
+        s.write(csr::SGENIPI, 1 << s.id(to));
+        s.on(to, |s| {
+            s.expect_soon(std_csr::SIP, SS, SS, "the hart of the bit")
+        });
+        for other in (0..3).filter(|other| *other != to) {
+            s.on(other, |s| {
+                s.expect_still(std_csr::SIP, SS, 0, "and no other")
+            });
+        }
+    }
+    s.write(csr::SGENIPI, sgenipi::MASK);
+    for hart in (0..3).filter(|hart| near(s, *hart)).collect::<Vec<_>>() {
+        s.on(hart, |s| {
+            s.expect_soon(std_csr::SIP, SS, SS, "all bits at once")
+        });
     }
 }
 
