@@ -9,8 +9,8 @@ mod rng;
 
 use common::Nothing;
 use rng::Rng;
-use trapless_asm::reg::{S0, S1, T0};
-use trapless_asm::{Asm, Label, Reg, addi, auipc, csrr, csrw, i, lui, r, s};
+use trapless_asm::reg::{A0, S0, S1, T0, T1, ZERO};
+use trapless_asm::{Asm, Label, Reg, addi, auipc, csrr, csrw, i, jalr, lui, r, s};
 use trapless_hart::{CodeCache, CostModel, Hart, HartConfig, Ram, Snapshot, Tiers};
 use trapless_isa::csr::{self, status};
 
@@ -177,4 +177,67 @@ fn regions_are_not_seen() {
     if cfg!(target_arch = "x86_64") {
         assert!(regions > 1500, "{regions} regions");
     }
+}
+
+/// Promise: a region that is made of code which a device may have written meanwhile does not run
+/// before that code is compared with memory.
+#[test]
+fn a_region_of_code_that_was_written_is_not_entered() {
+    const LOOP: u64 = RAM + 0x4000;
+    const OTHER: u64 = RAM + 0x5000;
+    const WAIT: u64 = 10_000;
+    let end = |tiers: Option<Tiers>| {
+        let ram = Ram::new(RAM, SIZE).expect("RAM");
+        // Counts in a loop of its own page, and waits in another one, in turns.
+        let mut a = Asm::new(LOOP);
+        let again = a.here();
+        a.addi(A0, A0, 1);
+        a.addi(T1, T1, -1);
+        a.bne(T1, ZERO, again);
+        a.w(jalr(ZERO, S0, 0));
+        let mut b = Asm::new(OTHER);
+        b.li(T1, WAIT);
+        let wait = b.here();
+        b.addi(T1, T1, -1);
+        b.bne(T1, ZERO, wait);
+        b.li(T1, 50);
+        b.w(jalr(ZERO, S1, 0));
+        for (start, asm) in [(LOOP, a), (OTHER, b)] {
+            for (address, byte) in (start..).zip(asm.finish()) {
+                ram.store(address, 1, byte.into()).expect("in RAM");
+            }
+        }
+        let config = HartConfig {
+            reset_pc: OTHER,
+            ..HartConfig::default()
+        };
+        let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+        if let Some(tiers) = tiers {
+            code.compile(tiers, &config);
+        }
+        let mut hart = Hart::new(0, config, ram.clone());
+        hart.set_x(S0 as usize, OTHER);
+        hart.set_x(S1 as usize, LOOP);
+        let mut until = 0;
+        // Twice through the loop, and into the third wait.
+        while hart.x(A0 as usize) != 100 {
+            until += WAIT / 10;
+            hart.run(&mut code, &mut Nothing, until, None);
+            assert!(hart.pc() >= OTHER, "the loop is not seen yet");
+        }
+        ram.store(LOOP, 4, addi(A0, A0, 100).into())
+            .expect("in RAM");
+        ram.written_by_device();
+        code.compare(&ram);
+        // The next limit is where the loop begins.
+        while hart.pc() != LOOP {
+            until += 1;
+            hart.run(&mut code, &mut Nothing, until, None);
+        }
+        until += 1000;
+        hart.run(&mut code, &mut Nothing, until, None);
+        (hart.x(A0 as usize), hart.now(), hart.instret())
+    };
+    let region = Some(1);
+    assert_eq!(end(None), end(Some(Tiers { hot: 0, region })));
 }
