@@ -30,7 +30,7 @@ pub const SIGNATURE_SIZE: u64 = 32;
 pub const WORDS: u64 = 0x12_0000;
 /// Queues of harts.
 pub const QUEUES: u64 = 0x13_0000;
-/// Domain table of [`DOMAINS`](super::world::DOMAINS).
+/// Domain table of [`DOMAINS`](crate::script::world::DOMAINS).
 pub const TABLES: u64 = 0x14_0000;
 /// Bytes of tables and files, which are 0 at the beginning.
 pub const TABLES_SIZE: u64 = 0x8_0000;
