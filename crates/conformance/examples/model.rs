@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         let verdict = model::run(program);
         if verdict.is_bad() {
             failed = true;
-            println!("{}", program.line(&verdict));
+            println!("{}", verdict.line(program));
         }
     }
     ExitCode::from(u8::from(failed))

@@ -53,6 +53,11 @@ impl Verdict {
         }
     }
 
+    /// One line about the verdict on a program, as `tests/conformance` reads it.
+    pub fn line(&self, program: &Program) -> String {
+        format!("{} ({}): {self}", program.name, program.rules.join(" "))
+    }
+
     /// Whether something is wrong.
     pub fn is_bad(&self) -> bool {
         !matches!(self, Self::Passed | Self::Skipped { .. })

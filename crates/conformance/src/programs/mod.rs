@@ -137,11 +137,6 @@ impl Program {
         Some(format!("needs {need}"))
     }
 
-    /// One line about a verdict, as `tests/conformance` reads it.
-    pub fn line(&self, verdict: &crate::run::Verdict) -> String {
-        format!("{} ({}): {verdict}", self.name, self.rules.join(" "))
-    }
-
     /// The program for a platform that has what it needs.
     pub fn build(&self, platform: &Platform) -> Built {
         Script::build(platform, self.harts, self.write)

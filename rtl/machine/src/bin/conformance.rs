@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         let verdict = verdict.unwrap_or(Verdict::Hung);
         if verdict.is_bad() {
             failed += 1;
-            println!("{}", program.line(&verdict));
+            println!("{}", verdict.line(program));
         } else {
             passed += 1;
         }
