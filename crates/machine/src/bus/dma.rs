@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::{DeviceId, Dma, GuestRam};
+use trapless_iommu::Step;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
 
 /// Who the IOMMU itself is where messages name a device: no function has such a routing ID.
@@ -18,6 +19,9 @@ pub(crate) struct Message {
     pub addr: u64,
     pub data: u32,
 }
+
+/// Steps of the IOMMU for the sinks.
+pub(crate) type Steps = Queue<Step>;
 
 /// What devices have done that the bus does not know of yet, in that order. It takes all at the end
 /// of the access or poll that made them do it.

@@ -6,15 +6,12 @@ use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::{
     DeviceId, Dma, GuestRam, MmioDevice, Persist, StateError, StateReader, StateWriter,
 };
-use trapless_iommu::{Access, Arrived, Iommu, Request, Step, Target, WIRES};
+use trapless_iommu::{Access, Arrived, Iommu, Request, Target, WIRES};
 
-use crate::bus::dma::{self, Message, Messages, Queue, post};
+use crate::bus::dma::{self, Message, Messages, post};
 use crate::bus::map;
 use crate::bus::places::Wiring;
 use crate::bus::wires::Wire;
-
-/// Steps of the IOMMU for the sinks.
-pub(crate) type Steps = Queue<Step>;
 
 /// The IOMMU as harts see it; functions see it through [`Translating`].
 #[derive(Clone)]

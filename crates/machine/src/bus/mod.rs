@@ -31,9 +31,9 @@ use trapless_ledger::event::{
 };
 
 use crate::bus::address_map::{AddressMap, Slot, Target};
+use crate::bus::dma::Steps;
 use crate::bus::dma::{Message, Messages};
 use crate::bus::interrupts::Interrupts;
-use crate::bus::iommu::Steps;
 use crate::bus::protection::{Protection, Tables};
 use crate::bus::wires::{VirtualClock, Wires};
 use crate::time::past::Past;

@@ -15,8 +15,7 @@ use trapless_pci::virtio::VirtioPci;
 use trapless_pci::{Attachment, Function, Layout, Port};
 
 use crate::bus::address_map::Device;
-use crate::bus::dma::Messages;
-use crate::bus::iommu::Steps;
+use crate::bus::dma::{Messages, Steps};
 use crate::bus::wires::{VirtualClock, Wires};
 use crate::config::preset::MachineConfig;
 use crate::error::Error;
