@@ -9,8 +9,7 @@ use trapless_isa::inst::{Inst, NO_REG};
 
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::probe::Probe;
-use super::region::Shared;
-use super::regs::{Host, Place, RAX, RBX, Registers, x_at};
+use super::regs::{Host, Place, RAX, RBX, Registers, Uses, x_at};
 use super::trampolines::Trampolines;
 use crate::region::{Charge, Edge};
 use crate::{Known, Options, Position, Source};
@@ -77,6 +76,16 @@ pub(super) struct Cold {
     pub beyond: Charge,
     pub groups: Vec<GroupSlow>,
     pub slow: Vec<Slow>,
+}
+
+/// What the code of a region's blocks shares.
+pub(super) struct Shared {
+    /// Start of each block.
+    pub labels: Vec<DynamicLabel>,
+    /// Executes the rest of a block, with its number in `ecx` and the position in `eax`.
+    pub rest: DynamicLabel,
+    /// What the region does with guest registers.
+    pub uses: Uses,
 }
 
 /// The state of the compilation of a block.

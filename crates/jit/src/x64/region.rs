@@ -18,22 +18,12 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::CostClass;
 
-use super::compiler::{BlockCompiler, Target};
+use super::compiler::{BlockCompiler, Shared, Target};
 use super::encode::{self, ADDRESS, Alu, LOAD_64, STORE_64, Width};
 use super::listing::Parts;
 use super::regs::{R14, R15, RAX, RBX, Registers, Uses, at, x_at};
 use crate::Position;
 use crate::region::{Charge, Edge, Node, Plan};
-
-/// What the code of a region's blocks shares.
-pub(super) struct Shared {
-    /// Start of each block.
-    labels: Vec<DynamicLabel>,
-    /// Executes the rest of a block, with its number in `ecx` and the position in `eax`.
-    rest: DynamicLabel,
-    /// What the region does with guest registers.
-    uses: Uses,
-}
 
 impl<'a> BlockCompiler<'a> {
     /// Emits the region of `plan`, whose blocks are executed as often as `weight` says by their
