@@ -53,53 +53,45 @@ unsafe fn in_session<R>(
 }
 
 impl Hart {
-    /// Executes the instruction at `at` of a block; `false`: it trapped.
-    fn step(
+    /// Lets `f` execute some of a block: it is given the instructions from the one at `at` on, and
+    /// the address of that one.
+    fn help<R>(
         &mut self,
         code: &CodeCache,
-        plat: &mut dyn Platform,
         (block, at): (u32, Position),
-    ) -> bool {
+        f: impl FnOnce(&mut Self, &[Inst], u64) -> R,
+    ) -> R {
         self.watch.meter.set(Activity::Helper);
         self.watch.counts.helpers += 1;
         let block = code.block(block);
-        let rest = &code.any_insts(&block)[at.index()..];
         let pc = self.state.pc.wrapping_add(at.offset());
-        let next = self.step_at(rest, pc, code, plat);
+        let result = f(self, &code.any_insts(&block)[at.index()..], pc);
         self.prepare();
-        next.is_some()
+        result
     }
 
-    /// Executes a block from the instruction at `at` on, and sets the program counter.
+    /// Executes the instructions of `rest`, of which the first is at `pc`, and sets the program
+    /// counter; `rest` ends a block. `false`: one of them trapped.
     fn finish(
         &mut self,
+        mut rest: &[Inst],
+        mut pc: u64,
         code: &CodeCache,
         plat: &mut dyn Platform,
-        (block, at): (u32, Position),
     ) -> bool {
-        self.watch.meter.set(Activity::Helper);
-        self.watch.counts.helpers += 1;
-        let block = code.block(block);
-        let mut rest = &code.any_insts(&block)[at.index()..];
-        let mut pc = self.state.pc.wrapping_add(at.offset());
-        let done = loop {
-            match self.step_at(rest, pc, code, plat) {
-                Some(next) => pc = next,
-                None => break false,
-            }
-            rest = &rest[1..];
-            if rest.is_empty() {
-                self.state.pc = pc;
-                break true;
-            }
-        };
-        self.prepare();
-        done
+        while !rest.is_empty() {
+            let Some(next) = self.step(rest, pc, code, plat) else {
+                return false;
+            };
+            (rest, pc) = (&rest[1..], next);
+        }
+        self.state.pc = pc;
+        true
     }
 
     /// Executes the first instruction of `rest`, which is at `pc`; `rest` ends a block. Returns the
     /// address of the next one, unless it traps.
-    fn step_at(
+    fn step(
         &mut self,
         rest: &[Inst],
         pc: u64,
@@ -151,7 +143,9 @@ unsafe extern "C" fn finish(context: *mut Context, block: u32, at: Position) -> 
     // SAFETY: promised by the caller.
     unsafe {
         in_session(context, |hart, code, plat| {
-            hart.finish(code, plat, (block, at))
+            hart.help(code, (block, at), |hart, rest, pc| {
+                hart.finish(rest, pc, code, plat)
+            })
         })
     }
 }
@@ -164,7 +158,9 @@ unsafe extern "C" fn execute(context: *mut Context, block: u32, at: Position) ->
     // SAFETY: promised by the caller.
     unsafe {
         in_session(context, |hart, code, plat| {
-            hart.step(code, plat, (block, at))
+            hart.help(code, (block, at), |hart, rest, pc| {
+                hart.step(rest, pc, code, plat).is_some()
+            })
         })
     }
 }
