@@ -14,7 +14,7 @@ def boot(tmp_path):
     def make(code, **options):
         file = tmp_path / "program.bin"
         file.write_bytes(code)
-        return trapless.Machine.boot(firmware=file, harts=1, ram="64M", **options)
+        return trapless.Machine.boot(firmware=file, harts=1, **{"ram": "64M", **options})
 
     return make
 

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+import riscv
 
 import trapless
 
@@ -99,6 +100,30 @@ def test_options_with_hints_are_those_of_the_program():
     hinted = {*HartOptions.__annotations__, *WorkloadOptions.__annotations__}
     assert set(_native.option_names("run")) - others == hinted
     assert set(HartOptions.__annotations__) <= set(_native.option_names("boot"))
+
+
+def test_options_take_what_their_hints_say(boot):
+    """Promise: a value of each type that a hint names is one that the program takes."""
+    from trapless.options import HartOptions
+
+    values = {
+        "ram": (1 << 26, "64M"),
+        "isa": ("-svadu",),
+        "cost": ({"trap": 5},),
+        "prices": ({"trap": 5}, {"trap": "x0.5"}),
+        "trap_misaligned": (True, False),
+        "quantum": (5000,),
+        "engine": ("jit", "interp"),
+        "hot": (0,),
+        "region": (0, 20_000, "never"),
+        "code_cache": (1 << 25, "32M"),
+    }
+    assert set(values) == set(HartOptions.__annotations__)
+    for name, given in values.items():
+        for value in given:
+            boot(riscv.traps(1), **{name: value}).run()
+    wrong = refused(boot, riscv.traps(1), region="nie")
+    assert "nie is neither a number of cycles nor never" in wrong
 
 
 def test_errors_name_arguments_and_no_temporary_file():

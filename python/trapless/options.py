@@ -33,6 +33,8 @@ class HartOptions(TypedDict, total=False):
     """Either "jit" or "interp"; results are the same."""
     hot: int
     """Number of times a block is interpreted before it is compiled."""
+    region: int | str
+    """Cycles that a block runs for before its loop becomes a region; "never" for not at all."""
     code_cache: int | str
     """Maximum size of the memory for compiled code."""
 

@@ -47,8 +47,9 @@ pub struct MachineOptions {
 }
 
 /// When loops of compiled blocks are compiled together, as regions.
+/// In requests: the number, or `"never"`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(try_from = "Value", into = "Value")]
 pub enum RegionTime {
     /// After harts have run so many cycles that were seen in the loop; 0: at once.
     After(u64),
@@ -67,6 +68,26 @@ impl FromStr for RegionTime {
                 .parse()
                 .map(Self::After)
                 .map_err(|_| format!("{text} is neither a number of cycles nor never")),
+        }
+    }
+}
+
+impl TryFrom<Value> for RegionTime {
+    type Error = String;
+
+    fn try_from(given: Value) -> Result<Self, String> {
+        match given {
+            Value::String(text) => text.parse(),
+            number => number.to_string().parse(),
+        }
+    }
+}
+
+impl From<RegionTime> for Value {
+    fn from(time: RegionTime) -> Self {
+        match time {
+            RegionTime::After(cycles) => cycles.into(),
+            RegionTime::Never => "never".into(),
         }
     }
 }
