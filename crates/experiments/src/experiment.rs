@@ -2,7 +2,6 @@
 //! it.
 
 use crate::error::{Error, Result, io};
-use crate::own::Own;
 use crate::parameter::{Parameter, Value};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -110,6 +109,18 @@ pub struct Outcome {
     /// Whether a successful run may leave it out, because its machine lacks the feature.
     #[serde(default)]
     pub optional: bool,
+}
+
+/// Origin of a user's workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// The file that describes it.
+    pub file: PathBuf,
+    /// The workload that it differs from.
+    pub base: Option<String>,
+    /// Its normalised description, without comments and the folders of its files; including that of
+    /// its base if that is a user's, too.
+    pub definition: String,
 }
 
 impl Host {

@@ -12,7 +12,7 @@ mod place;
 mod workloads;
 
 pub use error::{Error, Result};
-pub use experiment::{Experiment, Guest, Host, Outcome, Work, toml_files};
-pub use own::{Own, visit_files};
+pub use experiment::{Experiment, Guest, Host, Outcome, Own, Work, toml_files};
+pub use own::visit_files;
 pub use parameter::{NoValue, Parameter, Value};
 pub use workloads::Workloads;

@@ -1,8 +1,8 @@
 //! A workload of a user's own: a table with its differences from `base`, another workload, or a
-//! complete one. This module and `experiment` depend on each other.
+//! complete one.
 
 use crate::error::{Error, Result};
-use crate::experiment::{Experiment, Guest, Host, Outcome, Work, is_word};
+use crate::experiment::{Experiment, Guest, Host, Outcome, Own, Work, is_word};
 use crate::parameter::{Parameter, Value};
 use crate::place::place;
 use serde::Deserialize;
@@ -14,18 +14,6 @@ const NAME: usize = 40;
 /// Default size of a guest.
 const HARTS: u32 = 1;
 const MEMORY: &str = "256M";
-
-/// Origin of a user's workload.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Own {
-    /// The file that describes it.
-    pub file: PathBuf,
-    /// The workload that it differs from.
-    pub base: Option<String>,
-    /// Its normalised description, without comments and the folders of its files; including that of
-    /// its base if that is a user's, too.
-    pub definition: String,
-}
 
 /// The table.
 #[derive(Debug, Default, Deserialize)]
