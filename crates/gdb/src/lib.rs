@@ -34,7 +34,7 @@
 //! | `target` | registers and memory of harts |
 //! | `breaks` | breakpoints, watchpoints and steps as an `Observer` |
 //! | `description` | registers and the target description |
-//! | `files` | files that gdb fetches: symbols of kernels |
+//! | `files`, `host_io` | files that gdb fetches: symbols of kernels |
 //! | `monitor` | `monitor` commands |
 //! | `harts` | state of a hart in one line |
 //! | `interrupts` | state of interrupts for `monitor interrupts` |
@@ -43,6 +43,7 @@ mod breaks;
 mod description;
 mod files;
 mod harts;
+mod host_io;
 mod interrupts;
 mod link;
 mod monitor;
