@@ -1,22 +1,29 @@
-//! Files and folders that a guest has opened. `server` keeps them, and the two modules depend on
-//! each other.
+//! Files and folders that a guest has opened.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{FileType, OFlags, fstat};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-use super::place::{self, Place, visible};
-use super::server::{Answer, Server};
-use super::tree::ROOT;
-use super::wire::{Fields, Put};
+use super::place::{Place, visible};
+use super::tree::{ROOT, Tree};
+use super::wire::{Answer, Fields, Put};
 
 /// Maximum number of files and folders that a guest has open: less than the limit of a process.
 const MAX_OPEN: usize = 512;
 /// Maximum number of names that are kept for all open folders.
 const MAX_NAMES: usize = 1 << 20;
+
+/// What a guest has opened, by handle.
+#[derive(Default)]
+pub struct OpenFiles {
+    open: HashMap<u64, Open>,
+    /// Number of the last one.
+    handles: u64,
+}
 
 /// A file or folder that the guest has opened.
 pub enum Open {
@@ -35,12 +42,28 @@ impl Open {
     }
 }
 
-impl Server {
-    /// Stores an opened file under a new number, which is appended to `answer`.
-    fn keep(&mut self, open: Open, answer: &mut Vec<u8>) -> Result<(), Errno> {
-        if self.open.len() >= MAX_OPEN {
-            return Err(Errno::NFILE);
+impl OpenFiles {
+    /// Closes all.
+    pub fn clear(&mut self) {
+        self.open.clear();
+    }
+
+    /// # Errors
+    /// ENFILE if as many are open as may be.
+    pub fn check_room(&self) -> Result<(), Errno> {
+        if self.open.len() < MAX_OPEN {
+            Ok(())
+        } else {
+            Err(Errno::NFILE)
         }
+    }
+
+    /// Stores an opened file under a new handle, which is appended to `answer`.
+    ///
+    /// # Errors
+    /// As [`check_room`](Self::check_room).
+    pub fn keep(&mut self, open: Open, answer: &mut Vec<u8>) -> Result<(), Errno> {
+        self.check_room()?;
         self.handles += 1;
         self.open.insert(self.handles, open);
         answer.u64(self.handles);
@@ -48,48 +71,29 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn open_file(&mut self, node: u64, mut fields: Fields<'_>) -> Answer {
-        let access = access(fields.u32()?)?;
-        if self.read_only && access != OFlags::RDONLY {
-            return Err(Errno::ROFS);
-        }
-        let file = self.tree.stat(node)?.0.open(access)?;
+    /// The file `handle`, if it is one of `node`.
+    pub fn of_node(&self, handle: u64, node: u64) -> Option<&File> {
+        let (file, of) = self.file(handle).ok()?;
+        (of == node).then_some(file)
+    }
+
+    /// Opens the file `node`.
+    pub fn open_file(&mut self, tree: &mut Tree, node: u64, access: OFlags) -> Answer {
+        let file = tree.stat(node)?.0.open(access)?;
         let mut answer = Vec::new();
         self.keep(Open::File(file, node), &mut answer)?;
         Ok(answer)
     }
 
-    pub(super) fn create(&mut self, parent: u64, mut fields: Fields<'_>) -> Answer {
-        let (flags, mode) = (fields.u32()?, fields.u32()?);
-        fields.skip(8)?;
-        let access = access(flags)?;
-        let name = place::name(fields.text()?)?;
-        let place = self.tree.child(parent, name)?;
-        if self.open.len() >= MAX_OPEN {
-            return Err(Errno::NFILE);
-        }
-        let exclusive = flags & OFlags::EXCL.bits() != 0;
-        let (file, mut answer) = match place.create(access, mode) {
-            Ok(file) => (file, self.made(parent, name, &place)?),
-            // It was created on the host after the guest had looked it up.
-            Err(Errno::EXIST) if !exclusive => {
-                (place.open(access)?, self.entry(parent, name, &place)?)
-            }
-            Err(error) => return Err(error),
-        };
-        let number = self.tree.number(&fstat(&file)?)?;
-        self.keep(Open::File(file, number), &mut answer)?;
-        Ok(answer)
-    }
-
-    pub(super) fn file(&self, handle: u64) -> Result<(&File, u64), Errno> {
+    fn file(&self, handle: u64) -> Result<(&File, u64), Errno> {
         match self.open.get(&handle) {
             Some(Open::File(file, node)) => Ok((file, *node)),
             _ => Err(Errno::BADF),
         }
     }
 
-    pub(super) fn read(&mut self, mut fields: Fields<'_>, room: usize) -> Answer {
+    /// Reads from a file at an offset.
+    pub fn read(&self, mut fields: Fields<'_>, room: usize) -> Answer {
         let (handle, offset, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
         let (file, _) = self.file(handle)?;
         let mut data = vec![0; room.min(size as usize)];
@@ -107,40 +111,39 @@ impl Server {
         Ok(data)
     }
 
-    pub(super) fn write(&mut self, mut fields: Fields<'_>) -> Answer {
+    /// Writes to a file at an offset.
+    pub fn write(&self, tree: &mut Tree, mut fields: Fields<'_>) -> Answer {
         let (handle, offset, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
         fields.skip(20)?;
         let data = fields.bytes(size as usize)?;
         let (file, node) = self.file(handle)?;
         offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
         file.write_all_at(data, offset).map_err(errno)?;
-        self.tree.touch(node);
+        tree.touch(node);
         let mut answer = Vec::new();
         answer.u32(size);
         answer.zeroes(4);
         Ok(answer)
     }
 
-    pub(super) fn sync(&mut self, mut fields: Fields<'_>) -> Answer {
+    /// Writes a file's data to the disk of the host.
+    pub fn sync(&self, mut fields: Fields<'_>) -> Answer {
         self.file(fields.u64()?)?.0.sync_data().map_err(errno)?;
         Ok(Vec::new())
     }
 
-    pub(super) fn close(&mut self, mut fields: Fields<'_>) -> Answer {
+    /// Closes a file or folder.
+    pub fn close(&mut self, mut fields: Fields<'_>) -> Answer {
         let open = self.open.remove(&fields.u64()?);
         open.map(|_| Vec::new()).ok_or(Errno::BADF)
     }
 
-    pub(super) fn open_folder(&mut self, node: u64) -> Answer {
-        self.tree.stat(node)?.0.open_folder()?;
+    /// Opens the folder `node`.
+    pub fn open_folder(&mut self, tree: &mut Tree, node: u64) -> Answer {
+        tree.stat(node)?.0.open_folder()?;
         let mut answer = Vec::new();
         self.keep(Open::Folder(Vec::new()), &mut answer)?;
         Ok(answer)
-    }
-
-    pub(super) fn sync_folder(&mut self, node: u64) -> Answer {
-        rustix::fs::fsync(self.tree.stat(node)?.0.open_folder()?)?;
-        Ok(Vec::new())
     }
 
     /// The names in an open folder, as it is now.
@@ -158,9 +161,15 @@ impl Server {
     }
 
     /// Lists a folder from an offset on: `.`, `..` and then its names have the offsets 0, 1, 2, ...
-    pub(super) fn list(&mut self, node: u64, mut fields: Fields<'_>, room: usize) -> Answer {
+    pub fn list(
+        &mut self,
+        tree: &mut Tree,
+        node: u64,
+        mut fields: Fields<'_>,
+        room: usize,
+    ) -> Answer {
         let (handle, offset, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
-        let folder = self.tree.stat(node)?.0;
+        let folder = tree.stat(node)?.0;
         if offset == 0 {
             self.refresh(handle, &folder)?;
         }
@@ -189,7 +198,7 @@ impl Server {
                 continue;
             };
             let kind = FileType::from_raw_mode(stat.st_mode);
-            let number = self.tree.number(&stat)?;
+            let number = tree.number(&stat)?;
             let name = name.as_encoded_bytes();
             if visible(&stat) && !put_name(&mut answer, room, number, index + 2, kind, name) {
                 break;
@@ -223,17 +232,7 @@ fn put_name(
     true
 }
 
-/// Mode in which to open a file for these flags of a guest. Writes have explicit offsets.
-fn access(flags: u32) -> Result<OFlags, Errno> {
-    match flags & 3 {
-        0 => Ok(OFlags::RDONLY),
-        1 => Ok(OFlags::WRONLY),
-        2 => Ok(OFlags::RDWR),
-        _ => Err(Errno::INVAL),
-    }
-}
-
 /// The number of a failure.
-pub(super) fn errno(error: std::io::Error) -> Errno {
+pub fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }

@@ -1,6 +1,5 @@
 //! Handling of requests.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 
@@ -11,10 +10,10 @@ use trapless_devices::Clock;
 use trapless_devices::virtio::fs::FileServer;
 
 use super::attributes::{self, Time};
-use super::files::{Open, errno};
+use super::files::{Open, OpenFiles, errno};
 use super::place::{self, Place};
 use super::tree::Tree;
-use super::wire::{Fields, Header, OUT_HEADER, Put, op};
+use super::wire::{Answer, Fields, Header, OUT_HEADER, Put, op};
 
 /// Version of the protocol.
 const MAJOR: u32 = 7;
@@ -24,16 +23,12 @@ const FEATURES: u32 = 1 << 5 | 1 << 12 | 1 << 18 | 1 << 22;
 /// Maximum number of bytes of one read or write, and their number of pages.
 const MAX_DATA: u32 = 512 << 10;
 const MAX_PAGES: u16 = (MAX_DATA >> 12) as u16;
-/// A reply's body, or an error.
-pub(super) type Answer = Result<Vec<u8>, Errno>;
 
 /// A server of one folder.
 pub struct Server {
     pub(super) tree: Tree,
-    pub(super) read_only: bool,
-    pub(super) open: HashMap<u64, Open>,
-    /// Number of the last one.
-    pub(super) handles: u64,
+    read_only: bool,
+    open: OpenFiles,
 }
 
 impl FileServer for Server {
@@ -72,8 +67,7 @@ impl Server {
         Self {
             tree: Tree::new(root, clock),
             read_only,
-            open: HashMap::new(),
-            handles: 0,
+            open: OpenFiles::default(),
         }
     }
 
@@ -85,16 +79,16 @@ impl Server {
             op::GETATTR => self.attributes(node, fields),
             op::READLINK => self.tree.stat(node)?.0.read_link(),
             op::OPEN => self.open_file(node, fields),
-            op::READ => self.read(fields, room),
-            op::OPENDIR => self.open_folder(node),
-            op::READDIR => self.list(node, fields, room),
-            op::RELEASE | op::RELEASEDIR => self.close(fields),
+            op::READ => self.open.read(fields, room),
+            op::OPENDIR => self.open.open_folder(&mut self.tree, node),
+            op::READDIR => self.open.list(&mut self.tree, node, fields, room),
+            op::RELEASE | op::RELEASEDIR => self.open.close(fields),
             op::STATFS => {
                 let mut answer = Vec::new();
                 attributes::put_file_system(&mut answer);
                 Ok(answer)
             }
-            op::FSYNC => self.sync(fields),
+            op::FSYNC => self.open.sync(fields),
             op::FSYNCDIR => self.sync_folder(node),
             op::SYNCFS => self.tree.sync().map(|()| Vec::new()),
             op::FLUSH => Ok(Vec::new()),
@@ -125,7 +119,7 @@ impl Server {
     fn change(&mut self, opcode: u32, node: u64, mut fields: Fields<'_>) -> Answer {
         match opcode {
             op::SETATTR => self.set_attributes(node, fields),
-            op::WRITE => self.write(fields),
+            op::WRITE => self.open.write(&mut self.tree, fields),
             op::CREATE => self.create(node, fields),
             op::MKNOD => {
                 let mode = fields.u32()?;
@@ -215,7 +209,7 @@ impl Server {
     }
 
     /// The reply for `place`, which is the entry `name` of `parent`.
-    pub(super) fn entry(&mut self, parent: u64, name: &OsStr, place: &Place) -> Answer {
+    fn entry(&mut self, parent: u64, name: &OsStr, place: &Place) -> Answer {
         let stat = place.stat()?;
         let mut answer = Vec::new();
         self.tree.enter(parent, name, &stat)?.put_entry(&mut answer);
@@ -233,8 +227,8 @@ impl Server {
         fields.skip(4)?;
         let handle = fields.u64()?;
         const BY_HANDLE: u32 = 1;
-        let stat = match self.open.get(&handle) {
-            Some(Open::File(file, of)) if flags & BY_HANDLE != 0 && *of == node => fstat(file)?,
+        let stat = match self.open.of_node(handle, node) {
+            Some(file) if flags & BY_HANDLE != 0 => fstat(file)?,
             _ => self.tree.stat(node)?.1,
         };
         let mut answer = Vec::new();
@@ -258,10 +252,8 @@ impl Server {
         let rest = fields.u32()?;
         fields.skip(4)?;
         let mode = fields.u32()?;
-        let open = match self.open.get(&handle) {
-            Some(Open::File(file, of)) if valid & HANDLE != 0 && *of == node => Some(file),
-            _ => None,
-        };
+        let open = self.open.of_node(handle, node);
+        let open = open.filter(|_| valid & HANDLE != 0);
         // Owners are not kept: everything belongs to root.
         if valid & SIZE != 0 {
             match open {
@@ -305,14 +297,47 @@ impl Server {
                 None => {}
             }
         }
-        let handle = self.open.get(&handle);
-        let stat = match handle {
-            Some(Open::File(file, of)) if valid & HANDLE != 0 && *of == node => fstat(file)?,
+        let stat = match self.open.of_node(handle, node) {
+            Some(file) if valid & HANDLE != 0 => fstat(file)?,
             _ => self.tree.stat(node)?.1,
         };
         let mut answer = Vec::new();
         self.tree.attributes(node, &stat).put_answer(&mut answer);
         Ok(answer)
+    }
+
+    fn open_file(&mut self, node: u64, mut fields: Fields<'_>) -> Answer {
+        let access = access(fields.u32()?)?;
+        if self.read_only && access != OFlags::RDONLY {
+            return Err(Errno::ROFS);
+        }
+        self.open.open_file(&mut self.tree, node, access)
+    }
+
+    fn create(&mut self, parent: u64, mut fields: Fields<'_>) -> Answer {
+        let (flags, mode) = (fields.u32()?, fields.u32()?);
+        fields.skip(8)?;
+        let access = access(flags)?;
+        let name = place::name(fields.text()?)?;
+        let place = self.tree.child(parent, name)?;
+        self.open.check_room()?;
+        let exclusive = flags & OFlags::EXCL.bits() != 0;
+        let (file, mut answer) = match place.create(access, mode) {
+            Ok(file) => (file, self.made(parent, name, &place)?),
+            // It was created on the host after the guest had looked it up.
+            Err(Errno::EXIST) if !exclusive => {
+                (place.open(access)?, self.entry(parent, name, &place)?)
+            }
+            Err(error) => return Err(error),
+        };
+        let number = self.tree.number(&fstat(&file)?)?;
+        self.open.keep(Open::File(file, number), &mut answer)?;
+        Ok(answer)
+    }
+
+    fn sync_folder(&mut self, node: u64) -> Answer {
+        rustix::fs::fsync(self.tree.stat(node)?.0.open_folder()?)?;
+        Ok(Vec::new())
     }
 
     /// Makes an entry by `make`, which gets the rest of the message after the name.
@@ -329,7 +354,7 @@ impl Server {
     }
 
     /// Reply after the guest has made an entry.
-    pub(super) fn made(&mut self, parent: u64, name: &OsStr, place: &Place) -> Answer {
+    fn made(&mut self, parent: u64, name: &OsStr, place: &Place) -> Answer {
         let stat = place.stat()?;
         // Only nodes that the guest holds have a time set by the guest.
         self.tree.enter(parent, name, &stat)?;
@@ -380,5 +405,15 @@ impl Server {
         }
         self.tree.renamed(&moved, from, to, new_name);
         Ok(Vec::new())
+    }
+}
+
+/// Mode in which to open a file for these flags of a guest. Writes have explicit offsets.
+fn access(flags: u32) -> Result<OFlags, Errno> {
+    match flags & 3 {
+        0 => Ok(OFlags::RDONLY),
+        1 => Ok(OFlags::WRONLY),
+        2 => Ok(OFlags::RDWR),
+        _ => Err(Errno::INVAL),
     }
 }

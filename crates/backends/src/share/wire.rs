@@ -2,6 +2,9 @@
 
 use rustix::io::Errno;
 
+/// A reply's body, or an error.
+pub type Answer = Result<Vec<u8>, Errno>;
+
 /// Length of the header of requests.
 pub const IN_HEADER: usize = 40;
 /// Length of the header of answers.
