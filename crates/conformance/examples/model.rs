@@ -7,17 +7,14 @@
 
 use std::process::ExitCode;
 
-use trapless_conformance::programs;
-
-#[path = "../tests/model/mod.rs"]
-mod model;
+use trapless_conformance::{machine, programs};
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
     let mut failed = false;
     let chosen = programs::all().filter(|p| names.is_empty() || names.iter().any(|n| n == p.name));
     for program in chosen {
-        let verdict = model::run(program);
+        let verdict = machine::run(program, &machine::platform(program), |_| ());
         if verdict.is_bad() {
             failed = true;
             println!("{}", verdict.line(program));

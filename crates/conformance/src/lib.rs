@@ -14,8 +14,11 @@
 //! | [`rules`] | rules that programs do not reach, or not fully, and why |
 //! | [`layout`] | memory of a program |
 //! | [`run`] | running programs by a command |
+//! | `machine` | running a program on a machine in this process (feature `machine`) |
 
 pub mod layout;
+#[cfg(feature = "machine")]
+pub mod machine;
 pub mod platform;
 pub mod programs;
 pub mod rules;

@@ -8,16 +8,12 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use trapless_conformance::machine;
 use trapless_conformance::platform::Platform;
 use trapless_conformance::programs::{self, Program};
 use trapless_conformance::run::Verdict;
-use trapless_machine::{
-    Architecture, Engine, Limits, Machine, MachineConfig, Outcome, Peripherals,
-};
+use trapless_machine::Architecture;
 use trapless_rtl::{Controller, Counts};
-
-/// Instructions after which a program counts as hung.
-const MOST: u64 = 20_000_000;
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
@@ -51,26 +47,9 @@ fn main() -> ExitCode {
 }
 
 fn run(program: &Program, platform: &Platform) -> Verdict {
-    let built = program.build(platform);
-    let mut config = MachineConfig::preset("trapless").expect("the preset is there");
-    config.harts = platform.harts.len();
-    config.ram = 16 << 20;
-    config.engine = Engine::Interp;
-    config.architecture = Some(Architecture::new(|config| {
-        Box::new(Controller::new(config, Arc::new(Counts::default())).alone())
-    }));
-    let nowhere = || Box::new(std::io::sink());
-    let machine = Machine::exec(config, &built.elf, Peripherals::new(nowhere()), nowhere());
-    let mut machine = machine.expect("the machine has all that it needs");
-    let limits = Limits {
-        instret: MOST,
-        ..Limits::default()
-    };
-    match machine.run(&limits) {
-        Outcome::Exit(code) => Verdict::of(code, &built.checks),
-        Outcome::Limit | Outcome::Idle => Verdict::Hung,
-        other => Verdict::Broken {
-            text: format!("{other:?}"),
-        },
-    }
+    machine::run(program, platform, |config| {
+        config.architecture = Some(Architecture::new(|config| {
+            Box::new(Controller::new(config, Arc::new(Counts::default())).alone())
+        }));
+    })
 }
