@@ -55,6 +55,12 @@ pub trait Platform {
         Err(CsrFault::Illegal)
     }
 
+    /// Cycles that the last [`load`](Self::load), [`store`](Self::store), [`csr`](Self::csr) or
+    /// [`doorbell`](Self::doorbell) took beyond its price.
+    fn take_delay(&mut self) -> u32 {
+        0
+    }
+
     /// Whether [`csr`](Self::csr) would permit HS-mode's access at this address: decides between
     /// illegal- and virtual-instruction exceptions for V=1.
     fn has_csr(&self, csr: u16) -> bool {

@@ -15,6 +15,10 @@ pub struct Effects {
     /// Harts that run another vCPU than before: delayed VS-level inputs were meant for the previous
     /// one, and the machine drops them.
     pub switched: u64,
+    /// Cycles of the hart that the access took beyond its price (cost model, `device`). They delay
+    /// the hart that made it. Only accesses to registers, CSRs and doorbell pages can be delayed:
+    /// nobody waits for the other calls.
+    pub delay: u32,
     /// Steps, for the ledger.
     pub steps: Steps,
 }

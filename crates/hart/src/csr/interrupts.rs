@@ -209,6 +209,7 @@ impl Hart {
             // Rejected if no vCPU of the architecture is on this hart: then `hvip` has all the
             // state.
             let _ = plat.csr(&access);
+            self.state.cycles += u64::from(plat.take_delay());
             self.lines_changed();
         }
     }

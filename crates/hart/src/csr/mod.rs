@@ -175,7 +175,9 @@ impl Hart {
             now: self.state.cycles,
             op,
         };
-        let value = plat.csr(&access)?;
+        let value = plat.csr(&access);
+        self.state.cycles += u64::from(plat.take_delay());
+        let value = value?;
         // The CSR is in the interrupt architecture: the access is priced like that of a device.
         self.state.cycles += u64::from(self.config.cost.device);
         self.lines_changed();

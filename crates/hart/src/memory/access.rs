@@ -112,12 +112,12 @@ impl Hart {
             Place::Ram(host) => Ok(unsafe { ram::load(host, size) }),
             Place::Bus(pa) => {
                 self.state.cycles += u64::from(self.config.cost.device);
-                let value = if misaligned {
-                    None
-                } else {
-                    plat.load(self.id, self.state.cycles, pa, size, eff.mode)
-                        .ok()
-                };
+                let mut value = None;
+                if !misaligned {
+                    let loaded = plat.load(self.id, self.state.cycles, pa, size, eff.mode);
+                    value = loaded.ok();
+                    self.state.cycles += u64::from(plat.take_delay());
+                }
                 self.lines_changed();
                 match value {
                     Some(value) => Ok(value),
@@ -161,10 +161,12 @@ impl Hart {
             }
             Place::Bus(pa) => {
                 self.state.cycles += u64::from(self.config.cost.device);
-                let done = !misaligned
-                    && plat
-                        .store(self.id, self.state.cycles, pa, size, value, eff.mode)
-                        .is_ok();
+                let mut done = false;
+                if !misaligned {
+                    let stored = plat.store(self.id, self.state.cycles, pa, size, value, eff.mode);
+                    done = stored.is_ok();
+                    self.state.cycles += u64::from(plat.take_delay());
+                }
                 self.lines_changed();
                 if done {
                     Ok(())
@@ -200,6 +202,7 @@ impl Hart {
             stored,
         };
         let answer = plat.doorbell(&access);
+        self.state.cycles += u64::from(plat.take_delay());
         self.lines_changed();
         answer.map_err(|unanswered| {
             self.syndrome.doorbell = None;

@@ -71,6 +71,8 @@ pub(crate) struct Interrupts {
     /// CSRs of HS-mode.
     csrs: Vec<u16>,
     effects: Effects,
+    /// Delay of the last access.
+    delay: u32,
     /// The inputs of each hart.
     pub feeds: Vec<Feed>,
     watcher: Option<Watcher>,
@@ -87,6 +89,7 @@ impl Interrupts {
             csrs: architecture.describe().csrs,
             architecture,
             effects,
+            delay: 0,
             feeds: (0..harts).map(|_| Feed::default()).collect(),
             watcher: None,
         }
@@ -145,26 +148,42 @@ impl Interrupts {
         }
     }
 
+    /// Cycles that the last access took beyond its price, unless they have been taken.
+    pub fn take_delay(&mut self) -> u32 {
+        std::mem::take(&mut self.delay)
+    }
+
+    /// Makes an access that a hart waits for.
+    fn waited<T>(
+        &mut self,
+        access: impl FnOnce(&mut dyn InterruptArchitecture, &mut Effects) -> T,
+    ) -> T {
+        self.effects.delay = 0;
+        let result = access(self.architecture.as_mut(), &mut self.effects);
+        self.delay = self.effects.delay;
+        result
+    }
+
     pub fn load(&mut self, access: &MmioAccess) -> Result<u64, NoRegister> {
-        let result = self.architecture.load(access, &mut self.effects);
+        let result = self.waited(|a, effects| a.load(access, effects));
         self.tell(&Call::Load(access, result));
         result
     }
 
     pub fn store(&mut self, access: &MmioAccess, value: u64) -> Result<(), NoRegister> {
-        let result = self.architecture.store(access, value, &mut self.effects);
+        let result = self.waited(|a, effects| a.store(access, value, effects));
         self.tell(&Call::Store(access, value, result));
         result
     }
 
     pub fn csr(&mut self, access: &CsrAccess) -> Result<u64, CsrFault> {
-        let result = self.architecture.csr(access, &mut self.effects);
+        let result = self.waited(|a, effects| a.csr(access, effects));
         self.tell(&Call::Csr(access, result));
         result
     }
 
     pub fn doorbell(&mut self, access: &DoorbellAccess) -> Result<u64, DoorbellFault> {
-        let result = self.architecture.doorbell(access, &mut self.effects);
+        let result = self.waited(|a, effects| a.doorbell(access, effects));
         self.tell(&Call::Doorbell(access, result));
         result
     }

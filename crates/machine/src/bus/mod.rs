@@ -437,6 +437,10 @@ impl Platform for Bus {
         result
     }
 
+    fn take_delay(&mut self) -> u32 {
+        self.interrupts.take_delay()
+    }
+
     fn has_csr(&self, csr: u16) -> bool {
         self.interrupts.has_csr(csr)
     }
