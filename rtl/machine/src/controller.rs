@@ -14,7 +14,7 @@ use trapless_machine::{MachineConfig, map};
 use vm_fdt::{Error, FdtWriter};
 
 use crate::memory::Shared;
-use crate::port::{Counts, DRIVEN, Port};
+use crate::port::{Counts, DRIVEN, Port, Timing};
 
 /// The controller. Answers and lines of Xtrapless are those of the circuit; ACLINT, PLIC and the
 /// steps for the ledger are those of the model. It has no message windows, which the circuit has
@@ -29,11 +29,12 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// The one of a machine.
+    /// The one of a machine. Without `timing` accesses cost what those to the model cost, so that
+    /// ledgers are the same.
     ///
     /// # Panics
     /// If there is no circuit for its number of harts.
-    pub fn new(config: &MachineConfig, counts: Arc<Counts>) -> Self {
+    pub fn new(config: &MachineConfig, counts: Arc<Counts>, timing: Option<Timing>) -> Self {
         let aclint = aclint_plic::Config {
             harts: config.harts,
             cycles_per_tick: config.hart.cycles_per_tick,
@@ -47,7 +48,7 @@ impl Controller {
         Self {
             model,
             compared: true,
-            port: Port::new(config.harts, memory.clone()),
+            port: Port::new(config.harts, memory.clone(), timing),
             memory,
             counts,
         }
@@ -101,9 +102,11 @@ impl InterruptArchitecture for Controller {
     }
 
     fn csr(&mut self, access: &CsrAccess, effects: &mut Effects) -> Result<u64, CsrFault> {
-        let circuit = self.port.access(access, &self.counts);
-        let (circuit, changed) = circuit.unwrap_or_else(|e| differ(&e, Some(access)));
-        effects.changed |= changed;
+        let answered = self.port.access(access, &self.counts);
+        let answered = answered.unwrap_or_else(|e| differ(&e, Some(access)));
+        let circuit = answered.answer;
+        effects.changed |= answered.changed;
+        effects.delay += answered.delay;
         if !self.compared {
             self.memory.forget();
             return circuit;

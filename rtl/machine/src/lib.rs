@@ -5,4 +5,4 @@ mod memory;
 mod port;
 
 pub use controller::Controller;
-pub use port::Counts;
+pub use port::{Counts, Timing};

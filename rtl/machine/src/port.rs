@@ -23,7 +23,36 @@ struct Count {
     accesses: u64,
     to_answer: u64,
     to_end: u64,
+    /// Accesses to memory, all of them.
     memory: u64,
+    memory_to_answer: u64,
+}
+
+/// How the circuit's time becomes time of a hart that waits for it.
+#[derive(Clone, Copy)]
+pub struct Timing {
+    /// Cycles of a hart in one cycle of the circuit.
+    pub ratio: u32,
+    /// Cycles of the circuit for which an access to memory is late; 0: the answer is there in the
+    /// next one.
+    pub memory: u32,
+}
+
+impl Timing {
+    fn delay(self, count: &Count) -> u32 {
+        let memory = count.memory_to_answer * u64::from(self.memory);
+        let cycles = (count.to_answer + memory) * u64::from(self.ratio);
+        u32::try_from(cycles).unwrap_or(u32::MAX)
+    }
+}
+
+/// What became of an access.
+pub struct Answered {
+    pub answer: Result<u64, CsrFault>,
+    /// Harts whose lines may have changed.
+    pub changed: u64,
+    /// Cycles that the hart has waited.
+    pub delay: u32,
 }
 
 /// How many cycles the circuit has taken, by CSR.
@@ -82,14 +111,16 @@ pub struct Port {
     outputs: Out,
     memory: Shared,
     driven: Vec<Driven>,
+    timing: Option<Timing>,
 }
 
 impl Port {
     /// The circuit for `harts` harts after reset. A larger one would know harts that are not there.
+    /// Without `timing` it takes no time.
     ///
     /// # Panics
     /// If none is built for so many.
-    pub fn new(harts: usize, memory: Shared) -> Self {
+    pub fn new(harts: usize, memory: Shared, timing: Option<Timing>) -> Self {
         let size = built().find(|&size| size == harts).unwrap_or_else(|| {
             panic!(
                 "no circuit is built for {harts} harts: add the number to LOCKSTEP_HARTS in \
@@ -102,6 +133,7 @@ impl Port {
             outputs: Out::default(),
             memory,
             driven: vec![Driven::default(); harts],
+            timing,
         };
         port.inputs.reset = true;
         for _ in 0..2 {
@@ -111,16 +143,11 @@ impl Port {
         port
     }
 
-    /// Carries an access out, with all that follows from it. Returns the answer, and the harts
-    /// whose lines may have changed.
+    /// Carries an access out, with all that follows from it.
     ///
     /// # Errors
     /// If it does not end.
-    pub fn access(
-        &mut self,
-        access: &CsrAccess,
-        counts: &Counts,
-    ) -> Result<(Result<u64, CsrFault>, u64), String> {
+    pub fn access(&mut self, access: &CsrAccess, counts: &Counts) -> Result<Answered, String> {
         let hart = access.hart;
         let request = Access {
             csr: access.csr,
@@ -143,6 +170,7 @@ impl Port {
             if output.rsp_valid {
                 self.inputs.harts[hart].req_valid = false;
                 count.to_answer = count.to_end;
+                count.memory_to_answer = count.memory;
                 answer = Some(answer_of(&output)?);
             }
             if count.to_end > MOST_CYCLES {
@@ -153,9 +181,11 @@ impl Port {
         let mut idle = Count::default();
         changed |= self.cycle(&mut idle);
         counts.add(access.csr, count);
-        answer
-            .map(|answer| (answer, changed))
-            .ok_or_else(|| "the circuit does not answer".into())
+        Ok(Answered {
+            answer: answer.ok_or("the circuit does not answer")?,
+            changed,
+            delay: self.timing.map_or(0, |timing| timing.delay(&count)),
+        })
     }
 
     /// What the circuit drives at a hart; what has arrived is returned once.

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 fn run(program: &Program, platform: &Platform) -> Verdict {
     machine::run(program, platform, |config| {
         config.architecture = Some(Architecture::new(|config| {
-            Box::new(Controller::new(config, Arc::new(Counts::default())).alone())
+            Box::new(Controller::new(config, Arc::new(Counts::default()), None).alone())
         }));
     })
 }
