@@ -7,7 +7,7 @@ ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRA
 # Programs of Debian's next release that do not run on this one, unpacked in the cache.
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
-.PHONY: help demo check test test-long bench setup test-setup package-setup build lint fuzz spec book \
+.PHONY: help demo check test $(PARTS) test-long bench setup test-setup package-setup build lint fuzz spec book \
     python install package rtl-setup rtl-test rtl-prove rtl-report
 
 help:
@@ -51,21 +51,51 @@ check: test-setup build
 lint: test-setup
 	scripts/lint $(GATES)
 
-# Tests that wait for runs which others make leave a processor free: twice as many at a time.
+# What `make test` runs side by side, as many parts as there are processors, and all of them even if
+# one fails. The first is the longest.
+PARTS = test-rust test-sweep test-wheel test-package test-vmm test-qemu test-spike test-engines \
+    test-litmus
+
+# Parts run make and cargo themselves, which must not look for our jobs.
+ifneq ($(filter $(PARTS),$(MAKECMDGOALS)),)
+unexport MAKEFLAGS MFLAGS
+endif
+
 test: test-setup build
 	$(CARGO) build --release --locked
+	$(CARGO) test --release --locked --no-run
+	@$(MAKE) --no-print-directory --keep-going -j$$(nproc) $(PARTS)
+
+# Tests that wait for runs which others make leave a processor free: twice as many at a time.
+test-rust:
 	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(CARGO) test --release --locked --no-fail-fast
-	cd vmm && $(CARGO) test --locked
-	scripts/wheel test
-	target/release/trapless-spec litmus scripts/herd7
-	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 0..400 \
-	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
-	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 0..400 \
-	    --subject trapless:$(TRAPLESS) --against spike:$$spike/spike
-	target/release/trapless-difftest run --seeds 0..200 $(ENGINES)
-	$$(scripts/tools sweep)/python -m pytest -q -p no:cacheprovider python/tests/test_sweep_*.py
-	scripts/package deb
-	tests/package quick
+
+test-sweep:
+	@scripts/part sweep sh -c '$$(scripts/tools sweep)/python -m pytest -q -p no:cacheprovider \
+	    python/tests/test_sweep_*.py'
+
+test-wheel:
+	@scripts/part wheel scripts/wheel test
+
+test-package:
+	@scripts/part package sh -ec 'scripts/package deb; tests/package quick'
+
+test-vmm:
+	@scripts/part vmm sh -ec 'cd vmm; $(CARGO) test --locked'
+
+test-qemu:
+	@scripts/part qemu sh -ec 'tree=$$($(TOOLS) tree); target/release/trapless-difftest run \
+	    --seeds 0..400 --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64'
+
+test-spike:
+	@scripts/part spike sh -ec 'spike=$$(scripts/tools spike); target/release/trapless-difftest run \
+	    --seeds 0..400 --subject trapless:$(TRAPLESS) --against spike:$$spike/spike'
+
+test-engines:
+	@scripts/part engines target/release/trapless-difftest run --seeds 0..200 $(ENGINES)
+
+test-litmus:
+	@scripts/part litmus target/release/trapless-spec litmus scripts/herd7
 
 # What takes too long for every change: the peers' side of comparisons (tests marked `ignored`),
 # thousands of mutated inputs and of programs, a million numbered interrupts of each class and three
