@@ -167,6 +167,7 @@ impl Hart {
             Some(parcel) => Some(parcel),
             None => {
                 let parcel = plat.load(self.id, self.state.cycles, pa, 2, self.mode).ok();
+                self.state.cycles += u64::from(plat.take_delay());
                 self.lines_changed();
                 parcel
             }
