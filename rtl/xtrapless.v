@@ -105,9 +105,14 @@ module xtrapless #(
     wire engine_req;
     wire [60:0] mem_base;
     wire [17:0] mem_word;
+    // mem_word is late, so what it carries into only chooses between two sums.
+    wire [18:0] low = {1'b0, mem_base[17:0]} + {1'b0, mem_word};
+    wire [43:0] high = {1'b0, mem_base[60:18]};
+    wire [43:0] next = high + 44'd1;
+    wire [60:0] address = {low[18] ? next[42:0] : high[42:0], low[17:0]};
     // No memory lies beyond the physical addresses (MEM-6).
-    wire [61:0] address = {1'b0, mem_base} + {44'b0, mem_word};
-    wire nowhere = |(address >> (ADDRESS - 3));
+    localparam BEYOND = ADDRESS - 3 - 18;
+    wire nowhere = low[18] ? |(next >> BEYOND) : |(high >> BEYOND);
     wire ack = engine_req && (nowhere || mem_ack);
     wire err = nowhere || mem_err;
 
@@ -174,7 +179,7 @@ module xtrapless #(
         .queue_report(queue_report), .queue_head(queue_head), .slot_new(slot_new), .send(send),
         .send_operand(send_operand), .mem_req(engine_req), .mem_op(mem_op), .mem_base(mem_base),
         .mem_word(mem_word), .mem_mask(mem_mask), .mem_wdata(mem_wdata),
-        .mem_address(address[60:0]), .mem_ack(ack), .mem_err(err), .mem_rdata(mem_rdata),
+        .mem_address(address), .mem_ack(ack), .mem_err(err), .mem_rdata(mem_rdata),
         .job_post(job_post), .job_target(job_target));
 
     assign mem_req = engine_req && !nowhere;
