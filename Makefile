@@ -52,7 +52,7 @@ lint: test-setup
 	scripts/lint $(GATES)
 
 # What `make test` runs side by side, as many parts as there are processors, and all of them even if
-# one fails. The first is the longest.
+# one fails. The first is the longest. Images that most of them need are made before.
 PARTS = test-rust test-sweep test-wheel test-package test-vmm test-qemu test-spike test-engines \
     test-litmus
 
@@ -64,6 +64,7 @@ endif
 test: test-setup build
 	$(CARGO) build --release --locked
 	$(CARGO) test --release --locked --no-run
+	$(TOOLS) image kernel opensbi host
 	@$(MAKE) --no-print-directory --keep-going -j$$(nproc) $(PARTS)
 
 # Tests that wait for runs which others make leave a processor free: twice as many at a time.
