@@ -14,7 +14,7 @@
 //! | `session` | a machine that is driven step by step, with its ledger and console |
 //! | `plan`, `kernels` | a workload with its images and its machine; kernels of host and guests |
 //! | `measure`, `series` | one run of a workload and its ledger; several side by side |
-//! | `identity` | what determines the result of a run |
+//! | `identity`, `host` | what determines the result of a run; the computer that made it |
 //! | `observe` | logs, traces, diagrams, profiles, debuggers |
 //! | `machine`, `rtc` | options -> machine configuration; what the ledger records of it |
 //! | `payload`, `devices`, `copy` | payload and devices of a machine of `boot` |
@@ -34,6 +34,7 @@ pub mod copy;
 pub mod devices;
 mod failure;
 pub mod files;
+mod host;
 mod identity;
 pub mod interrupt;
 pub mod kernels;

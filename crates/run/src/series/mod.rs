@@ -20,8 +20,6 @@ use crate::observe::ObserveOptions;
 use crate::plan::Plan;
 use crate::spec::{RunId, WorkloadSpec};
 
-pub use memory::at_a_time;
-
 /// Stack of a worker, as large as that of a program's main thread.
 const STACK: usize = 8 << 20;
 
