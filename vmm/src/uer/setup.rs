@@ -1,4 +1,5 @@
-//! The handlers of a guest's vCPUs: KVM's device, and the function that the stub calls.
+//! The handlers of a guest's vCPUs: KVM's device, and the function that the stub calls. For that,
+//! this module and `stub` depend on each other.
 
 use trapless_isa::page::{PAGE_MASK, PAGE_SIZE};
 

@@ -4,6 +4,8 @@ use trapless_devices::{StateError, StateReader, StateWriter};
 
 /// Most entries of a queue (CAP.MQES, plus 1).
 pub(super) const MAX_ENTRIES: u32 = 1024;
+/// Most entries of the administrator's queues: a field of 12 bits, less 1.
+pub(super) const MAX_ADMIN: u32 = 4096;
 /// Pairs of queues: that of the administrator, and those for I/O.
 pub(super) const PAIRS: usize = 17;
 
@@ -55,7 +57,7 @@ impl Ring {
             tail: from.number()?,
         };
         let (entries, last) = (ring.entries, ring.head.max(ring.tail));
-        let possible = (2..=super::registers::MAX_ADMIN).contains(&entries) && last < entries;
+        let possible = (2..=MAX_ADMIN).contains(&entries) && last < entries;
         possible
             .then_some(ring)
             .ok_or(StateError("has an impossible queue"))

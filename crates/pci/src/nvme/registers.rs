@@ -7,8 +7,6 @@ use super::queues::{MAX_ENTRIES, Ring};
 
 /// Version 1.4.0.
 pub(super) const VERSION: u32 = 0x0001_0400;
-/// Most entries of the administrator's queues: a field of 12 bits, less 1.
-pub(super) const MAX_ADMIN: u32 = 4096;
 
 /// Where doorbells begin: one for each queue, those of a pair beside each other.
 pub(super) const DOORBELLS: u64 = 0x1000;
