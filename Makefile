@@ -85,8 +85,8 @@ test-vmm:
 	@scripts/part vmm sh -ec 'cd vmm; $(CARGO) test --locked'
 
 test-qemu:
-	@scripts/part qemu sh -ec 'tree=$$($(TOOLS) tree); target/release/trapless-difftest run \
-	    --seeds 0..400 --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64'
+	@scripts/part qemu sh -ec 'qemu=$$($(TOOLS) qemu); target/release/trapless-difftest run \
+	    --seeds 0..400 --subject trapless:$(TRAPLESS) --against qemu:$$qemu'
 
 test-spike:
 	@scripts/part spike sh -ec 'spike=$$(scripts/tools spike); target/release/trapless-difftest run \
@@ -123,8 +123,8 @@ test-long: test
 	tests/package
 	tests/package reproducible
 	tests/disk-system
-	tree=$$($(TOOLS) tree) && target/release/trapless-difftest run --seeds 400..5000 \
-	    --subject trapless:$(TRAPLESS) --against qemu:$$tree/usr/bin/qemu-system-riscv64
+	qemu=$$($(TOOLS) qemu) && target/release/trapless-difftest run --seeds 400..5000 \
+	    --subject trapless:$(TRAPLESS) --against qemu:$$qemu
 	spike=$$(scripts/tools spike) && target/release/trapless-difftest run --seeds 400..5000 \
 	    --subject trapless:$(TRAPLESS) --against spike:$$spike/spike
 	target/release/trapless-difftest run --seeds 200..3000 $(ENGINES)

@@ -65,7 +65,7 @@ impl Images {
     }
 }
 
-/// QEMU at `path`, or of the tool tree. Its modules must be its own, since those of the system's
+/// QEMU at `path`, or Debian's. Its modules must be its own, since those of the system's
 /// QEMU have another version.
 pub fn qemu(project: &Path, path: Option<&Path>) -> Result<Emulator> {
     let mut environment = Vec::new();
@@ -74,7 +74,7 @@ pub fn qemu(project: &Path, path: Option<&Path>) -> Result<Emulator> {
         None => {
             let cache = Cache::open(project)?;
             let apt = Apt::open(&cache, Progress::auto())?;
-            let tools = Tools::prepare(&cache, &apt, Progress::auto())?;
+            let tools = Tools::qemu(&cache, &apt, Progress::auto())?;
             let usr = tools.tree().join("usr");
             let (loader, libraries) = trapless_images::tree::loader(tools.tree())?;
             environment.push(("QEMU_MODULE_DIR", libraries.join("qemu")));

@@ -1,4 +1,4 @@
-//! `tools vmm`: builds the VMM and prints its path. `tools tree`: prints the tool tree's path.
+//! `tools vmm`: builds the VMM and prints its path. `tools qemu`: prints the path of Debian's QEMU.
 //! `tools image NAME...`: makes images and prints their paths.
 //! `tools source [@RELEASE] PART...`: unpacks parts of the kernel's source and prints their folder.
 //! `tools headers [@RELEASE]`: unpacks what modules of the kernel are built with, and prints the
@@ -37,10 +37,11 @@ fn work() -> Result<i32> {
             "{}",
             vmm::build(&project, &cache, &apt, progress)?.display()
         ),
-        Some("tree") => println!(
-            "{}",
-            Tools::prepare(&cache, &apt, progress)?.tree().display()
-        ),
+        Some("qemu") => {
+            let tree = Tools::qemu(&cache, &apt, progress)?;
+            let program = tree.tree().join("usr/bin/qemu-system-riscv64");
+            println!("{}", program.display());
+        }
         Some("image") if args.len() > 1 => {
             let mut images = Images::open(&project, progress)?;
             if let Some(vmm) = std::env::var_os("TRAPLESS_VMM") {
@@ -70,7 +71,7 @@ fn work() -> Result<i32> {
         }
         _ => {
             eprintln!(
-                "usage: tools vmm | tree | image NAME... | source [@RELEASE] PART... | \
+                "usage: tools vmm | qemu | image NAME... | source [@RELEASE] PART... | \
                  headers [@RELEASE] | chroot [@RELEASE] COMMAND..."
             );
             return Ok(2);

@@ -1,5 +1,5 @@
-//! A Debian tree with the tools this machine may lack: riscv64 cross compilers, rustc for riscv64,
-//! QEMU 10.
+//! A Debian tree with the tools this machine may lack: riscv64 cross compilers, rustc for riscv64.
+//! QEMU 10 has a tree of its own, because only tests and comparisons of speed need it.
 
 use crate::built::entry::Entry;
 use crate::cache::Cache;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the tree of the stable release has besides, for all but kernels.
-const PROGRAMS: &[&str] = &["rustc", "cargo", "qemu-system-riscv", "e2fsprogs"];
+const PROGRAMS: &[&str] = &["rustc", "cargo", "e2fsprogs"];
 
 /// What each tree holds; compilers come with what they depend on. A kernel is built with the
 /// compiler of its own release: it is configured for what that can do.
@@ -108,6 +108,14 @@ impl Tools {
             packages,
             entry: Entry::find(cache, apt, progress)?,
         })
+    }
+
+    /// Debian's QEMU, in a tree of its own.
+    ///
+    /// # Errors
+    /// If packages cannot be fetched or unpacked.
+    pub fn qemu(cache: &Cache, apt: &Apt, progress: Progress) -> Result<Self> {
+        Self::of_packages(&["qemu-system-riscv".into()], "QEMU", cache, apt, progress)
     }
 
     /// The packages that [`Tools::prepare`] would use.
