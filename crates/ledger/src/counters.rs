@@ -162,16 +162,17 @@ macro_rules! counters {
     ) => {
         $(#[doc = $what])*
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-        #[schemars(deny_unknown_fields)]
+        #[derive(serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        #[cfg_attr(test, schemars(deny_unknown_fields))]
         $(#[derive($($derive),*)])?
         $(#[serde($($all)*)])?
         pub struct $name {
             $(
                 $(#[doc = $doc])*
                 $(#[serde($($one)*)])?
-                $(#[schemars($($schema)*)])?
-                $(#[schemars(extend("unit" = $crate::counters::Unit::$unit.name()))])?
+                $(#[cfg_attr(test, schemars($($schema)*))])?
+                $(#[cfg_attr(test, schemars(extend("unit" = $crate::counters::Unit::$unit.name())))])?
                 pub $field: $ty,
             )*
         }

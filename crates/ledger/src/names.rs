@@ -72,6 +72,7 @@ macro_rules! names {
             }
         }
 
+        #[cfg(test)]
         impl schemars::JsonSchema for $enum {
             fn inline_schema() -> bool {
                 true

@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -160,6 +161,7 @@ impl<'de> Deserialize<'de> for ReasonKey {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for ReasonKey {
     fn inline_schema() -> bool {
         true

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-use super::{Section, schema_json};
+use super::{JSON_SCHEMA, Section};
 
 /// One number of a section.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,10 +22,7 @@ impl Section {
     /// Every number, in the order of the JSON form.
     pub fn flatten(&self) -> Vec<Figure> {
         static SCHEMA: OnceLock<Value> = OnceLock::new();
-        let schema = SCHEMA.get_or_init(|| {
-            let schema = serde_json::from_str(&schema_json());
-            schema.unwrap_or_default()
-        });
+        let schema = SCHEMA.get_or_init(|| serde_json::from_str(JSON_SCHEMA).unwrap_or_default());
         let value = serde_json::to_value(self).unwrap_or_default();
         let mut found = Vec::new();
         let walk = Walk { root: schema };

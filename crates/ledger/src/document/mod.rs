@@ -7,6 +7,7 @@
 use std::io;
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,6 +15,7 @@ use serde_json::Value;
 mod flat;
 mod interrupts;
 mod run;
+#[cfg(test)]
 mod schema;
 mod section;
 mod table;
@@ -28,7 +30,6 @@ pub use interrupts::{
     Notifications, Pci, PciFunction, Slots,
 };
 pub use run::{Clock, Cost, Measurement, RunInfo, Work};
-pub use schema::schema_json;
 pub use section::{
     DeviceCount, DirectFirmware, Exit, Firmware, HartInfo, Redirected, ReturnCount, Section,
     Thread, TrapCount,
@@ -46,13 +47,21 @@ pub const SCHEMA: &str = "trapless-ledger/2";
 /// Version without `interrupts`, `notifications`, `slots` and `host_ipis`; it is read as well.
 pub const SCHEMA_1: &str = "trapless-ledger/1";
 
+/// Their JSON Schema (2020-12), derived from the types. Counters carry their unit under the keyword
+/// `unit`.
+pub const JSON_SCHEMA: &str = include_str!("../../../../docs/ledger.schema.json");
+
 /// Exact counts of every trap of a run. Rules: `docs/ledger.md`. All times are virtual time in
 /// cycles.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, title = "Trapless ledger, version 2")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(
+    test,
+    schemars(deny_unknown_fields, title = "Trapless ledger, version 2")
+)]
 pub struct LedgerFile {
     /// [`SCHEMA`], or [`SCHEMA_1`] in an old file.
-    #[schemars(extend("const" = SCHEMA))]
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
     pub schema: String,
     /// What ran, as given by the caller.
     pub run: RunInfo,
@@ -160,8 +169,9 @@ fn find_huge(value: &Value) -> Option<u64> {
 }
 
 /// Time on the host computer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub struct HostInfo {
     /// Wall-clock seconds of the run.
     pub wall_seconds: f64,
@@ -181,8 +191,9 @@ pub struct HostInfo {
 }
 
 /// A named part of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub struct Phase {
     /// Name given by the mark; `start` before the first one.
     pub name: String,
@@ -193,13 +204,14 @@ pub struct Phase {
 }
 
 /// A vCPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub struct VcpuInfo {
     /// `hgatp.VMID` it ran with.
     pub vmid: u16,
     /// HS-mode's `sscratch` while it ran, in hexadecimal.
-    #[schemars(regex(pattern = r"^0x[0-9a-f]+$"))]
+    #[cfg_attr(test, schemars(regex(pattern = r"^0x[0-9a-f]+$")))]
     pub context: String,
     /// Interrupt domain of its VM, if the controller delivers by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

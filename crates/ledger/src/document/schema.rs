@@ -1,15 +1,17 @@
-//! The JSON Schema of ledgers, derived from the types.
+//! The JSON Schema of ledgers, derived from the types: when the crate is tested, since the program
+//! only needs the file.
+
+use std::{env, fs};
 
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use serde_json::{Value, json};
 
-use super::LedgerFile;
+use super::{JSON_SCHEMA, LedgerFile};
 
-/// The schema (JSON Schema 2020-12) of what [`LedgerFile::to_json`] writes, as in
-/// `docs/ledger.schema.json`. Counters carry their unit under the keyword `unit`.
-pub fn schema_json() -> String {
+/// The schema of what [`LedgerFile::to_json`] writes.
+fn schema_json() -> String {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let settings = settings.with_transform(AsWritten);
     let generator = settings.into_generator();
@@ -42,4 +44,21 @@ impl Transform for AsWritten {
             }
         }
     }
+}
+
+/// Promise: readers find every field of a ledger in the committed schema, with the meaning that the
+/// code gives it.
+#[test]
+fn the_committed_schema_is_that_of_the_types() {
+    let derived = schema_json();
+    if env::var_os("TRAPLESS_SCHEMA").is_some_and(|v| v == "renew") {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ledger.schema.json");
+        fs::write(path, derived).unwrap();
+        return;
+    }
+    assert!(
+        derived == JSON_SCHEMA,
+        "docs/ledger.schema.json is out of date; write it with\n\
+         TRAPLESS_SCHEMA=renew cargo test -p trapless-ledger --lib schema"
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -175,43 +176,45 @@ counters! {
 }
 
 /// A kind of trap and how often it occurred.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub struct TrapCount {
     /// Hart.
     pub hart: usize,
     /// Mode it left.
-    #[schemars(extend("enum" = MODES))]
+    #[cfg_attr(test, schemars(extend("enum" = MODES)))]
     pub from: String,
     /// Mode that handled it.
-    #[schemars(extend("enum" = MODES))]
+    #[cfg_attr(test, schemars(extend("enum" = MODES)))]
     pub to: String,
     /// Whether it was an interrupt.
     pub interrupt: bool,
     /// Code in `xcause`, without the interrupt bit (63: this or any higher one).
-    #[schemars(range(max = 63))]
+    #[cfg_attr(test, schemars(range(max = 63)))]
     pub code: u8,
     /// Name of the cause.
     pub cause: String,
     /// How often.
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
 }
 
 /// A kind of return and how often it occurred.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub struct ReturnCount {
     /// Hart.
     pub hart: usize,
     /// Mode it left.
-    #[schemars(extend("enum" = MODES))]
+    #[cfg_attr(test, schemars(extend("enum" = MODES)))]
     pub from: String,
     /// Mode it entered.
-    #[schemars(extend("enum" = MODES))]
+    #[cfg_attr(test, schemars(extend("enum" = MODES)))]
     pub to: String,
     /// How often.
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
 }
 
@@ -253,11 +256,12 @@ counters! {
 }
 
 /// Accesses to a device from one mode.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(test, schemars(deny_unknown_fields))]
 pub struct DeviceCount {
     /// Mode of the accesses.
-    #[schemars(extend("enum" = MODES))]
+    #[cfg_attr(test, schemars(extend("enum" = MODES)))]
     pub mode: String,
     /// Loads.
     pub reads: u64,
@@ -266,6 +270,8 @@ pub struct DeviceCount {
 }
 
 /// Names of the modes in ledgers.
+#[cfg(test)]
 const MODES: [&str; 5] = ["VU", "VS", "U", "HS", "M"];
 /// Keys of [`Section::latency`].
+#[cfg(test)]
 const LATENCIES: &str = r"^(guest_(timer|ipi|device|external)|raised\..+)$";
