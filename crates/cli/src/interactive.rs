@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use trapless_machine::{Limits, Machine, Outcome, VirtualTime};
+use trapless_recorder::SharedRecorder;
 use trapless_run::checkpoint::Pending;
-use trapless_run::console::SharedRecorder;
 use trapless_run::outside::{Outside, TICK};
 use trapless_run::script::{self, SharedScript};
 use trapless_run::{Failed, interrupt, note, observe};

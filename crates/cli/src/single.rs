@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use trapless_machine::{Machine, VirtualTime};
-use trapless_run::console::SharedRecorder;
+use trapless_recorder::SharedRecorder;
 use trapless_run::{note, printable};
 
 /// Progress display.

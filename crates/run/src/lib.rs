@@ -4,7 +4,7 @@
 //! ```text
 //! series -> measure -> session -> plan -> observe -> machine -> spec
 //!                         \> outside, devices, payload      (machines of `boot`)
-//!                          \> checkpoint, console
+//!                          \> checkpoint
 //! ```
 //!
 //! | module | subject |
@@ -20,7 +20,7 @@
 //! | `payload`, `devices`, `copy` | payload and devices of a machine of `boot` |
 //! | `outside` | input of a machine from outside, and records of it |
 //! | `checkpoint` | checkpoints that a run makes, keeps or resumes |
-//! | `console`, `script`, `threads` | marker lines of the guest; scripted input; names of threads |
+//! | `script` | scripted input |
 //! | `project`, `own` | images of the project folder; machines and workloads in users' files |
 //! | `files`, `sources`, `ledgers` | input and output files, and files that these name; ledgers in files |
 //! | `failure`, `interrupt`, `note` | kinds of errors, Ctrl-C, messages to the user |
@@ -29,7 +29,6 @@
 mod note;
 
 pub mod checkpoint;
-pub mod console;
 pub mod copy;
 pub mod devices;
 mod failure;
@@ -53,7 +52,6 @@ pub mod series;
 mod session;
 pub mod sources;
 pub mod spec;
-mod threads;
 mod trapless;
 
 pub use failure::{Failed, Failure, sentence};

@@ -8,10 +8,11 @@ use anyhow::{Result, anyhow};
 use trapless_experiments::Value;
 use trapless_hart::Tiers;
 use trapless_isa::Extensions;
-use trapless_ledger::Config;
 use trapless_ledger::document::{Clock, Cost, RunInfo};
+use trapless_ledger::{Config, Ledger};
 use trapless_machine::preset::{EPOCH, Interrupts};
 use trapless_machine::{Engine, Machine, MachineConfig, Machines};
+use trapless_recorder::{Recorder, SharedRecorder};
 
 use crate::spec::DEFAULT_RAM;
 use crate::spec::{EngineChoice, MachineOptions, RegionTime};
@@ -101,6 +102,11 @@ pub fn accompany(
         })
     }))?;
     Ok(())
+}
+
+/// A recorder for a machine with this configuration; `measured` as for [`Recorder::new`].
+pub fn recorder(config: &MachineConfig, measured: String) -> SharedRecorder {
+    SharedRecorder::new(Recorder::new(Ledger::new(ledger_config(config)), measured))
 }
 
 /// Configuration of the machine's ledger.

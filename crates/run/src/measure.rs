@@ -8,12 +8,12 @@ use trapless_ledger::document::{LedgerFile, RunInfo};
 use trapless_machine::{Limits, Machine, Machines, Outcome, VirtualTime};
 
 use crate::checkpoint::{Checkpoint, Pending, Request};
-use crate::console::{SharedRecorder, Transcript};
 use crate::observe::{Observation, ObserveOptions};
 use crate::plan::{Consoles, Plan};
 use crate::session::{SLICE, Session};
 use crate::spec::{RunId, WorkloadSpec};
 use crate::{interrupt, machine};
+use trapless_recorder::{SharedRecorder, Transcript};
 
 /// Where a run begins, and which checkpoints it makes.
 #[derive(Default)]

@@ -12,7 +12,6 @@ use trapless_machine::preset::{Interrupts, Size};
 use trapless_machine::{Content, Machine, MachineConfig, Machines, Outcome, Payload};
 
 use crate::checkpoint::{self, Checkpoint, Key, Place, Store, program};
-use crate::console::{ConsoleTap, Lines, SharedRecorder, Transcript};
 use crate::failure::Failed;
 use crate::kernels::Kernels;
 use crate::machine;
@@ -20,6 +19,7 @@ use crate::observe::Observation;
 use crate::spec::{EngineChoice, RunId, RunSpec, Spec, Vmm, WorkloadSpec};
 use crate::trapless::Trapless;
 use crate::{devices, files, interrupt, own, project};
+use trapless_recorder::{ConsoleTap, Lines, SharedRecorder, Transcript};
 
 /// Maximum command line of Linux on riscv64, less the words that a run and `explore` add.
 const MAX_COMMAND_LINE: usize = 1023 - 64;
@@ -426,7 +426,7 @@ impl Plan {
         start: Start,
     ) -> Result<Ready> {
         let config = self.config(run)?;
-        let recorder = SharedRecorder::of(&config, self.experiment.measured());
+        let recorder = machine::recorder(&config, self.experiment.measured());
         let tap = ConsoleTap::new(recorder.clone(), console);
         let part = |content: &Content| match start {
             Start::Restore => content.outline(),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use regex::bytes::Regex;
 use trapless_machine::VirtualTime;
 
-use crate::console::SharedRecorder;
+use trapless_recorder::SharedRecorder;
 
 /// Cycles from the output that a script waits for to its next input: more than the time between two
 /// polls of the script, so that it does not depend on when these happen.

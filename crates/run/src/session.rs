@@ -10,7 +10,6 @@ use trapless_ledger::LedgerFile;
 use trapless_machine::{Limits, Machine, Outcome, Peripherals};
 
 use crate::checkpoint::{Checkpoint, Run};
-use crate::console::{ConsoleTap, SharedRecorder};
 use crate::devices::Devices;
 use crate::host::host_info;
 use crate::observe::{Observation, ObserveOptions};
@@ -22,6 +21,7 @@ use crate::series::memory::at_a_time;
 use crate::spec::{BootSpec, ExecSpec, RunId, Spec, WorkloadSpec};
 use crate::trapless::{Console, Trapless};
 use crate::{files, machine};
+use trapless_recorder::{ConsoleTap, SharedRecorder};
 
 /// Virtual time between two calls of the caller's `poll`, in cycles: some milliseconds of the
 /// host's time.
@@ -207,7 +207,7 @@ impl Session {
         let date = saved.and_then(Checkpoint::date).or(recorded);
         let config = spec.config(&trapless.machines()?, date)?;
         let loaded = payload(spec, &trapless.project())?;
-        let recorder = SharedRecorder::of(&config, String::new());
+        let recorder = machine::recorder(&config, String::new());
         let tap = || ConsoleTap::new(recorder.clone(), None);
         let first = Box::new(ConsoleTap::new(recorder.clone(), Some(console)));
         let devices = Devices::new(spec);
@@ -240,7 +240,7 @@ impl Session {
     ) -> Result<Self> {
         let config = spec.config(&trapless.machines()?)?;
         let elf = files::read(&spec.file, "program")?;
-        let recorder = SharedRecorder::of(&config, String::new());
+        let recorder = machine::recorder(&config, String::new());
         let mut observation = Observation::new(observe)?;
         let copy = Both(Arc::new(Mutex::new(console)));
         let tap = ConsoleTap::new(recorder.clone(), Some(Box::new(copy.clone())));

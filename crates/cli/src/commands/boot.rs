@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Result, anyhow, bail};
 use trapless_machine::{Machine, MachineConfig, Outcome, Payload, VirtualTime};
+use trapless_recorder::{ConsoleTap, SharedRecorder};
 use trapless_run::checkpoint::{Checkpoint, Pending, Run};
-use trapless_run::console::{ConsoleTap, SharedRecorder};
 use trapless_run::devices::Devices;
 use trapless_run::outside::record::Record;
 use trapless_run::outside::{Outside, Source};
@@ -167,7 +167,7 @@ impl PowerOn<'_> {
     /// One run from reset; `true` if the guest rebooted.
     fn session(&mut self) -> Result<bool> {
         let (spec, driving) = (self.spec, self.driving);
-        let recorder = SharedRecorder::of(&self.config, String::new());
+        let recorder = machine::recorder(&self.config, String::new());
         let mut observation = observe::Observation::new(&driving.observe)?;
         if let Some(script) = &self.script {
             script.lock().restart();

@@ -9,7 +9,6 @@ use anyhow::{Result, bail};
 use trapless_isa::{Mode, csr};
 use trapless_ledger::event::{Event, Sink};
 use trapless_machine::{Limits, Machine, Outcome, Peripherals};
-use trapless_run::console::SharedRecorder;
 use trapless_run::{Trapless, files, interrupt, machine, observe};
 
 use crate::args::ExecArgs;
@@ -35,7 +34,7 @@ pub fn main(args: &ExecArgs, trapless: &Trapless) -> Result<ExitCode> {
     }
     let elf = files::read(&args.file, "program")?;
     let mut observation = observe::Observation::new(&observe)?;
-    let recorder = SharedRecorder::of(&config, String::new());
+    let recorder = machine::recorder(&config, String::new());
     let screen = Screen::default();
     let mut machine = observation.exec(
         config.clone(),

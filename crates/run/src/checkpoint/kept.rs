@@ -7,7 +7,7 @@ use trapless_machine::checkpoint::Base;
 use super::key::Names;
 use super::store::{DONE, SHARED};
 use super::{Checkpoint, Run, Store};
-use crate::console::SharedRecorder;
+use trapless_recorder::SharedRecorder;
 
 /// Place of a run's checkpoint in the cache.
 pub struct Place<'s> {

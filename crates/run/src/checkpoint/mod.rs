@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use trapless_machine::checkpoint::{About, Base, Header};
 use trapless_machine::{Machine, VirtualTime};
 
-use crate::console::{RecorderState, SharedRecorder};
 use crate::files;
 use crate::spec::Spec;
+use trapless_recorder::{RecorderState, SharedRecorder};
 
 pub use kept::Place;
 pub use key::Key;

@@ -15,11 +15,11 @@ use trapless_machine::preset::Size;
 use trapless_machine::{Limits, Machine, MachineConfig, Outcome, Payload, Peripherals};
 use trapless_report::{PerfettoTrace, TrapLog};
 
-use crate::console::SharedRecorder;
 use crate::failure::Failed;
 use crate::files::{self, Output};
 use crate::machine::ledger_config;
 use crate::spec::{EngineChoice, MachineOptions};
+use trapless_recorder::SharedRecorder;
 
 pub use diagram::Request;
 

@@ -13,12 +13,12 @@ use anyhow::{Result, bail};
 use trapless_ledger::LedgerFile;
 use trapless_machine::Machine;
 
-use crate::console::SharedRecorder;
 use crate::interrupt;
 use crate::measure::Checkpoints;
 use crate::observe::ObserveOptions;
 use crate::plan::Plan;
 use crate::spec::{RunId, WorkloadSpec};
+use trapless_recorder::SharedRecorder;
 
 /// Stack of a worker, as large as that of a program's main thread.
 const STACK: usize = 8 << 20;

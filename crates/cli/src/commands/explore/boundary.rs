@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use trapless_machine::{Change, Moment};
-use trapless_run::console::RecorderState;
+use trapless_recorder::RecorderState;
 use trapless_run::plan::Ready;
 
 /// State of machine and console at the point.

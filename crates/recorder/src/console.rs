@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 use trapless_hart::Ram;
 use trapless_ledger::Ledger;
 use trapless_ledger::event::{Event, Sink, TimerSets};
-use trapless_machine::MachineConfig;
 
-use crate::machine;
 use crate::threads::{Layout, ThreadNames};
 
 /// Maximum length of a line that is kept; the guest controls the length of lines.
@@ -350,13 +348,8 @@ impl Sink for Recorder {
 pub struct SharedRecorder(Arc<Mutex<Recorder>>);
 
 impl SharedRecorder {
-    /// One for a machine with this configuration; `measured` as for [`Recorder::new`].
-    pub fn of(config: &MachineConfig, measured: String) -> Self {
-        let ledger = Ledger::new(machine::ledger_config(config));
-        Self::new(Recorder::new(ledger, measured))
-    }
-
-    fn new(recorder: Recorder) -> Self {
+    /// Shares `recorder`.
+    pub fn new(recorder: Recorder) -> Self {
         Self(Arc::new(Mutex::new(recorder)))
     }
 

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use trapless_hart::Ram;
 use trapless_ledger::event::Switch;
@@ -82,11 +83,9 @@ fn layout(ram: &Ram) -> Option<Layout> {
     let end = ram.base() + ram.size().min(IMAGE);
     for start in (ram.base()..end).step_by(CHUNK) {
         memory.read_slice(&mut chunk, GuestAddress(start)).ok()?;
-        let places = chunk
-            .chunks_exact(ALIGNMENT)
-            .zip((start..).step_by(ALIGNMENT));
-        let found = places.filter(|(bytes, _)| **bytes == btf::START[..ALIGNMENT]);
-        let mut layouts = found.filter_map(|(_, at)| layout_at(ram, at));
+        let found = memmem::find_iter(&chunk, &btf::START[..ALIGNMENT]);
+        let found = found.filter(|at| at.is_multiple_of(ALIGNMENT));
+        let mut layouts = found.filter_map(|at| layout_at(ram, start + at as u64));
         if let Some(layout) = layouts.next() {
             return Some(layout);
         }
