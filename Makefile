@@ -7,7 +7,7 @@ ENGINES = --subject trapless:$(TRAPLESS) --against interp:$(TRAPLESS),both:$(TRA
 # Programs of Debian's next release that do not run on this one, unpacked in the cache.
 TOOLS = $(CARGO) run --release --locked -q -p trapless-images --example tools --
 
-.PHONY: help demo check test $(PARTS) test-long bench setup test-setup package-setup build lint fuzz spec book \
+.PHONY: help demo check test test-long bench setup test-setup package-setup build lint fuzz spec book \
     python install package rtl-setup rtl-test rtl-prove rtl-report
 
 help:
@@ -55,6 +55,7 @@ lint: test-setup
 # one fails. The first is the longest. Images that most of them need are made before.
 PARTS = test-rust test-sweep test-wheel test-package test-vmm test-qemu test-spike test-engines \
     test-litmus
+.PHONY: $(PARTS)
 
 # Parts run make and cargo themselves, which must not look for our jobs.
 ifneq ($(filter $(PARTS),$(MAKECMDGOALS)),)

@@ -1,4 +1,4 @@
-//! The commands that run the same guest: QEMU of the tool tree, the `trapless` command, and this
+//! The commands that run the same guest: Debian's QEMU, the `trapless` command, and this
 //! program with other receivers of events.
 
 use std::collections::BTreeMap;

@@ -51,7 +51,7 @@ impl Transform for AsWritten {
 #[test]
 fn the_committed_schema_is_that_of_the_types() {
     let derived = schema_json();
-    if env::var_os("TRAPLESS_SCHEMA").is_some_and(|v| v == "renew") {
+    if env::var_os("TRAPLESS_GOLDEN").is_some_and(|v| v == "renew") {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ledger.schema.json");
         fs::write(path, derived).unwrap();
         return;
@@ -59,6 +59,6 @@ fn the_committed_schema_is_that_of_the_types() {
     assert!(
         derived == JSON_SCHEMA,
         "docs/ledger.schema.json is out of date; write it with\n\
-         TRAPLESS_SCHEMA=renew cargo test -p trapless-ledger --lib schema"
+         TRAPLESS_GOLDEN=renew cargo test -p trapless-ledger --lib schema"
     );
 }
