@@ -27,6 +27,11 @@ machine = ["sbi", "trapless"]
 """
 
 
+def block_signals():
+    """As `trapless sweep` does before it becomes Python."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+
+
 class Bench:
     """A folder with a fake program, a store and a log of its runs."""
 
@@ -51,7 +56,7 @@ class Bench:
                    *options]
         return subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                start_new_session=True)
+                                start_new_session=True, preexec_fn=block_signals)
 
     def sweep(self, file, *options, status=0, store=None, seconds=120):
         """Runs the command to its end; returns its output."""

@@ -39,13 +39,14 @@ def test_ctrl_c_keeps_what_is_done_and_the_sweep_continues(bench, undisturbed): 
     """Promise: Ctrl-C at any moment loses nothing that is done, leaves no process, and says how to
     continue; the data is the same, byte for byte."""
     file, dice = bench.file(TEXT), random.Random(1)
-    for at in (0, 1, 3, 7):
+    for at in (None, 0, 1, 3, 7):
         process = bench.start(file)
         if at:
             bench.wait_for_runs(bench.runs() + at // 2)
-        time.sleep(dice.random() / 2)
+        if at is not None:
+            time.sleep(dice.random() / 2)
         below = children(process.pid)
-        # As a terminal does it: to the workers, too.
+        # As a terminal does it: to the workers, too. The first time before Python has started.
         os.killpg(process.pid, signal.SIGINT)
         printed = "".join(process.communicate(timeout=30))
         assert process.returncode == 130, printed

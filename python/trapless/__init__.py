@@ -11,7 +11,6 @@ environment variable TRAPLESS_PROJECT, or the source tree that the package was b
 """
 
 import importlib
-import importlib.metadata
 from typing import Any
 
 try:
@@ -54,5 +53,5 @@ def __getattr__(name: str) -> Any:
     if name == "sweep":
         return importlib.import_module(".sweep", __name__)
     if name == "__version__":
-        return importlib.metadata.version(__name__)
+        return importlib.import_module("importlib.metadata").version(__name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

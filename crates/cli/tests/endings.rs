@@ -678,3 +678,20 @@ fn an_interrupt_ends_what_waits_for_a_mirror() {
         wait("apt goes on", &|| fetching() == 0);
     }
 }
+
+/// Promise: Ctrl-C ends a sweep with a sentence, not a traceback, from its first moment on: the
+/// signals wait until the Python program can take them.
+#[test]
+fn an_interrupt_of_a_sweep_waits_until_python_has_started() {
+    let python = scratch("python");
+    let text = "#!/bin/sh\n[ \"$1\" = -m ] || exit 0\nexec grep SigBlk: /proc/self/status\n";
+    std::fs::write(&python, text).expect("it can be written");
+    succeed(Command::new("chmod").arg("+x").arg(&python));
+    let printed = output(trapless(&["sweep", "x.toml"]).env("TRAPLESS_PYTHON", &python));
+    let printed = String::from_utf8(printed.stdout).expect("it is text");
+    let mask = printed.split_whitespace().nth(1).expect("there is a mask");
+    let mask = u64::from_str_radix(mask, 16).expect("it is hexadecimal");
+    // Bits of SIGINT (2) and SIGTERM (15)
+    let signals = 1 << (2 - 1) | 1 << (15 - 1);
+    assert_eq!(mask & signals, signals, "{printed}");
+}

@@ -33,9 +33,12 @@ def command(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Replaces this process by the command."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
         signal.signal(number, interrupted)
     try:
+        # `trapless sweep` blocks them before it starts Python.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         status = command(sys.argv[1:])
     except KeyboardInterrupt:
         print("trapless: interrupted; kept results stay, and the same command continues from there",

@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use nix::sys::signal::{SigSet, Signal};
 use trapless_images::Project;
 
 use crate::output;
@@ -63,7 +64,13 @@ pub fn main(args: &SweepArgs, project: &Project) -> Result<ExitCode> {
     if project.is_named() {
         command.env("TRAPLESS_PROJECT", folder.canonicalize().unwrap_or(folder));
     }
-    Err(command.exec()).with_context(|| format!("cannot start {}", python.display()))
+    // A Ctrl-C while Python starts would end in a traceback of its own modules: the Python program
+    // takes the signal when it can say what is kept.
+    let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+    signals.thread_block().context("cannot block signals")?;
+    let failure = command.exec();
+    signals.thread_unblock().context("cannot unblock signals")?;
+    Err(failure).with_context(|| format!("cannot start {}", python.display()))
 }
 
 /// Python's search path with the project's own packages first.
