@@ -11,6 +11,13 @@ use crate::error::{Error, Result};
 
 /// Where `make install` puts it, seen from the folder of the program.
 const INSTALLED: &str = "../share/trapless";
+/// The source tree that the program was built from. What is built for packages knows none, so that
+/// it is the same wherever that was: a constant, so that even without optimization the path is not
+/// in it.
+const SOURCE_TREE: Option<&str> = match option_env!("TRAPLESS_PACKED") {
+    Some(_) => None,
+    None => Some(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")),
+};
 
 /// Where the project folder is.
 #[derive(Default)]
@@ -44,7 +51,7 @@ impl Project {
         }
         let program = std::env::current_exe().unwrap_or_default();
         let mut places = vec![program.with_file_name(INSTALLED)];
-        places.extend(source_tree());
+        places.extend(SOURCE_TREE.map(PathBuf::from));
         places.extend(on_path().map(|program| program.with_file_name(INSTALLED)));
         match places.iter().find(|folder| is_project(folder)) {
             Some(folder) => Ok(folder.canonicalize().unwrap_or_else(|_| folder.clone())),
@@ -58,15 +65,6 @@ impl Project {
     /// As [`folder`](Self::folder).
     pub fn experiments(&self) -> Result<PathBuf> {
         Ok(self.folder()?.join("experiments"))
-    }
-}
-
-/// The source tree that the program was built from. What is built for packages knows none, so that
-/// it is the same wherever that was.
-fn source_tree() -> Option<PathBuf> {
-    match option_env!("TRAPLESS_PACKED") {
-        Some(_) => None,
-        None => Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")),
     }
 }
 
