@@ -23,9 +23,9 @@
 //! | `fdt` | device tree node |
 //!
 //! What it has (register `capabilities`): all modes of both stages but Sv32, one to three levels of
-//! the device directory, process directories, MSI tables with entries of both kinds, updates of A
-//! and D bits, interrupts by wire or message, and the debug interface. It has no ATS (page requests
-//! with it), no performance counters, and is little-endian.
+//! the device directory, process directories, MSI tables with entries of both kinds (files in memory
+//! are changed atomically), updates of A and D bits, interrupts by wire or message, and the debug
+//! interface. It has no ATS (page requests with it), no performance counters, and is little-endian.
 //!
 //! Choices where the specification leaves one: entries of caches stay until a command names them or
 //! their room is needed, so that software that forgets a command is found out; tables are not
@@ -77,6 +77,15 @@ pub enum Step {
     InvalidatedDirectory,
     /// `IOFENCE.C` has been carried out.
     Fenced,
+    /// A message has been stored in an interrupt file in memory, and its notice sent.
+    Stored {
+        /// The device.
+        device: DeviceId,
+        /// Physical address of the file.
+        file: u64,
+        /// Interrupt identity.
+        identity: u16,
+    },
     /// An access of a device was refused, whether its context wants that to be reported or not.
     Refused {
         /// The device.

@@ -4,10 +4,10 @@
 use trapless_devices::DeviceId;
 use trapless_devices::dma::DmaFault;
 
-use crate::Iommu;
 use crate::fault::{Cause, Fault};
 use crate::request::{Access, Request};
 use crate::translate::Target;
+use crate::{Iommu, Step};
 
 /// Where a message goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,12 @@ impl Iommu {
                 }
                 // Whether the identity is enabled is for whoever gets the notice.
                 self.write_word(notice, identity.into());
+                (self.observe)(Step::Stored {
+                    device,
+                    file,
+                    // At most `LAST`
+                    identity: data as u16,
+                });
                 Ok(Arrived::InMemory)
             }
         }

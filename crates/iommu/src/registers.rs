@@ -29,6 +29,7 @@ pub(crate) mod at {
 pub(crate) const CAPABILITIES: u64 = 0x10 // version 1.0
     | 0b111 << 9 // Sv39, Sv48, Sv57
     | 0b111 << 17 // Sv39x4, Sv48x4, Sv57x4
+    | 1 << 21 // AMO_MRIF: harts and devices access memory one after the other
     | 1 << 22 // MSI_FLAT
     | 1 << 23 // MSI_MRIF
     | 1 << 24 // AMO_HWAD

@@ -68,7 +68,13 @@ fn steps_of_the_iommu_are_counted_by_kind() {
         cause: 262,
         addr: 0x2800_0000,
     };
+    let stored = IommuAct::Stored {
+        device: 8,
+        file: 0x8000_0200,
+        identity: 3,
+    };
     let acts = [
+        (stored, 5),
         (IommuAct::InvalidatedTables, 4),
         (IommuAct::InvalidatedDirectory, 3),
         (IommuAct::Fenced, 2),
@@ -84,6 +90,7 @@ fn steps_of_the_iommu_are_counted_by_kind() {
     let invalidations = (pci.iommu_invalidations, pci.iommu_directory_invalidations);
     assert_eq!(invalidations, (4, 3));
     assert_eq!((pci.iommu_fences, pci.iommu_faults), (2, 1));
+    assert_eq!((pci.memory_messages, pci.messages), (5, 0));
 }
 
 /// A message to a guest's file is an interrupt of class device, which its vCPU takes without an

@@ -13,10 +13,21 @@ struct Run {
 impl Run {
     /// A run of `workload` with these parameters.
     fn new(machine: &str, workload: &str, set: &str) -> Self {
+        Self::with(machine, workload, set, &[])
+    }
+
+    /// The same with so many vCPUs.
+    fn with_vcpus(machine: &str, workload: &str, set: &str, vcpus: usize) -> Self {
+        let vcpus = format!("--guest-harts={vcpus}");
+        Self::with(machine, workload, set, &[&vcpus])
+    }
+
+    fn with(machine: &str, workload: &str, set: &str, options: &[&str]) -> Self {
         let name = format!("{workload}-{machine}-{}", set.replace(' ', "-"));
-        let set: Vec<&str> = set.split(' ').flat_map(|word| ["--set", word]).collect();
+        let set = set.split(' ').flat_map(|word| ["--set", word]);
+        let options: Vec<&str> = set.chain(options.iter().copied()).collect();
         Self {
-            ledger: ledger(&name, machine, workload, &set),
+            ledger: ledger(&name, machine, workload, &options),
             name,
         }
     }
@@ -68,6 +79,25 @@ fn no_interrupt_of_a_passed_device_is_lost_while_vcpus_move() {
             assert_eq!(run.invalidations() > 10, moves_cost, "{}", run.name);
         }
     }
+}
+
+/// Promise: with fewer interrupt files than vCPUs, interrupts of a passed device wait in memory for
+/// those that have none, and are neither lost nor relayed by the host.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn interrupts_for_vcpus_without_a_file_wait_in_memory() {
+    let set = "aia.guests=1 messages=1000 affinity_ms=7";
+    let run = Run::with_vcpus("aia", "passed-sequence", set, 4);
+    run.expect("requests", 1_000.0);
+    run.expect("lost", 0.0);
+    run.expect("errors", 0.0);
+    run.expect("relayed", 0.0);
+    let pci = run.ledger.workload().pci.as_ref().expect("it interrupts");
+    assert!(pci.memory_messages > 100, "{}", pci.memory_messages);
+    assert!(pci.guest_messages > 100, "{}", pci.guest_messages);
+    // Each has its notice.
+    let notices = pci.functions.get("iommu").expect("the IOMMU interrupts");
+    assert!(notices.messages >= pci.memory_messages);
 }
 
 /// Promise: a guest may end at any time while its device interrupts, also while the host asks for

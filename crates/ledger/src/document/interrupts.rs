@@ -194,6 +194,9 @@ counters! {
         merged: u64 as Messages = "  pending already",
         /// Those that reached guest interrupt files.
         guest_messages: u64 as Messages = "  to guest interrupt files",
+        /// Messages that the IOMMU stored in interrupt files in memory (MRIF).
+        #[serde(skip_serializing_if = "none")]
+        memory_messages: u64 as Messages = "messages to interrupt files in memory",
         /// Messages that message windows have posted.
         #[serde(skip_serializing_if = "none")]
         window_messages: u64 as Messages = "messages through message windows",

@@ -254,7 +254,7 @@ pub enum PciWay {
     },
 }
 
-/// The IOMMU carries out a command, or refuses an access.
+/// The IOMMU carries out a command, stores a message in memory, or refuses an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct IommuStep {
     /// Time.
@@ -277,6 +277,16 @@ pub enum IommuAct {
     InvalidatedDirectory,
     /// Completes a fence (`IOFENCE.C`).
     Fenced,
+    /// Stores a message in an interrupt file in memory (MRIF), and sends its notice.
+    Stored {
+        /// Routing ID of the function.
+        device: u32,
+        /// Physical address of the file.
+        #[serde(with = "hex")]
+        file: u64,
+        /// Interrupt identity.
+        identity: u16,
+    },
     /// Refuses an access of a device.
     Refused {
         /// Routing ID of the function.

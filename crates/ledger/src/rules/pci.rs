@@ -56,6 +56,7 @@ impl Ledger {
             IommuAct::InvalidatedTables => &mut pci.iommu_invalidations,
             IommuAct::InvalidatedDirectory => &mut pci.iommu_directory_invalidations,
             IommuAct::Fenced => &mut pci.iommu_fences,
+            IommuAct::Stored { .. } => &mut pci.memory_messages,
             IommuAct::Refused { .. } => &mut pci.iommu_faults,
         } += 1;
     }

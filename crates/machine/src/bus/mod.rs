@@ -290,6 +290,15 @@ impl Bus {
             Step::InvalidatedTables => IommuAct::InvalidatedTables,
             Step::InvalidatedDirectory => IommuAct::InvalidatedDirectory,
             Step::Fenced => IommuAct::Fenced,
+            Step::Stored {
+                device,
+                file,
+                identity,
+            } => IommuAct::Stored {
+                device: device.0,
+                file,
+                identity,
+            },
             Step::Refused {
                 device,
                 cause,
