@@ -74,8 +74,10 @@ fn an_ipi_to_a_running_vcpu_takes_no_ipi_of_the_host() {
         ["stock", "fast"].map(|way| micro("aia", &[&format!("run_loop={way}"), "irqchip=plic"]));
     let phase = |ledger| ["guest_external", "ipi_receive"].map(|r| exits(ledger, "ipi", r));
     assert_eq!(phase(&stock)[0], 0);
-    assert!(phase(&stock)[1] >= TIMES);
-    assert!(phase(&fast)[0] >= TIMES);
+    // One that comes while the vCPU is off for a tick of the host costs no exit of its own.
+    let ticks = |ledger| exits(ledger, "ipi", "host_timer");
+    assert!(phase(&stock)[1] + ticks(&stock) >= TIMES);
+    assert!(phase(&fast)[0] + ticks(&fast) >= TIMES);
     assert_eq!(phase(&fast)[1], 0);
     let cycles = [&stock, &fast].map(|ledger| result(ledger, "ipi_cycles"));
     assert!(cycles[1] * 2.0 < cycles[0], "{cycles:?}");
