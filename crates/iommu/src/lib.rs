@@ -23,9 +23,10 @@
 //! | `fdt` | device tree node |
 //!
 //! What it has (register `capabilities`): all modes of both stages but Sv32, one to three levels of
-//! the device directory, process directories, MSI tables with entries of both kinds (files in memory
-//! are changed atomically), updates of A and D bits, interrupts by wire or message, and the debug
-//! interface. It has no ATS (page requests with it), no performance counters, and is little-endian.
+//! the device directory, process directories, MSI tables with entries of both kinds (files in
+//! memory are changed atomically), updates of A and D bits, interrupts by wire or message, and the
+//! debug interface. It has no ATS (page requests with it), no performance counters, and is
+//! little-endian.
 //!
 //! Choices where the specification leaves one: entries of caches stay until a command names them or
 //! their room is needed, so that software that forgets a command is found out; tables are not
