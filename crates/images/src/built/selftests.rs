@@ -24,6 +24,7 @@ const PARTS: &[&str] = &[
     "Makefile",
     "arch/riscv/*",
     "arch/x86/include/*",
+    "drivers/iommu/*",
     "drivers/irqchip/*",
     "include/*",
     "init/Kconfig",
