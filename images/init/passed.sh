@@ -1,0 +1,40 @@
+# For workloads whose guests have devices of the host's PCI bus. A script of a workload reads it
+# first: `. /lib/passed.sh`.
+
+# share_card: gives the host's network card its address, and makes a virtual function of it, which no
+# driver takes yet: sets $function (0000:00:01.1)
+share_card() {
+    card=$(ls -d /sys/bus/pci/devices/*/sriov_numvfs) && card=${card%/*}
+    modprobe virtio_net || return
+    echo 0 >"$card/sriov_drivers_autoprobe"
+    echo 1 >"$card/sriov_numvfs" || return
+    interface=$(ls "$card"/virtio*/net)
+    ip address add 10.0.0.1/24 dev "$interface" && ip link set "$interface" up || return
+    function=$(basename "$(readlink "$card/virtfn0")")
+}
+
+# interrupts_of PATTERN: how often interrupts came whose lines in /proc/interrupts match
+interrupts_of() {
+    awk -v pattern="$1" '$0 ~ pattern { for (i = 2; $i ~ /^[0-9]+$/; i++) sum += $i } END { print sum + 0 }' /proc/interrupts
+}
+
+# passed_interrupts: how often the host took interrupts of passed devices. They are forgotten when
+# the guest ends.
+passed_interrupts() {
+    interrupts_of vfio-msix
+}
+
+# move_interrupts PATTERN CPU: has this CPU take them
+move_interrupts() {
+    for irq in $(sed -n "s/^ *\([0-9]*\):.* $1.*/\1/p" /proc/interrupts); do
+        echo "$2" >"/proc/irq/$irq/smp_affinity_list"
+    done
+}
+
+# tell_guest PORT: tells the guest, which waits there or will soon, to go on; fails if it has ended
+tell_guest() {
+    until echo | nc -w 5 10.0.0.2 "$1" 2>/dev/null; do
+        kill -0 "$vmm_pid" 2>/dev/null || return
+        usleep 100000
+    done
+}
