@@ -2,9 +2,9 @@
 # statistics are printed when they have ended. What the variables of common parameters mean is said
 # in experiments/common/parameters.toml.
 
-# Loads KVM: this project's (and the IPI driver) on a machine with Xtrapless, Xuer or Xvei, unless
-# told otherwise; else the kernel's own, or this project's with kvm=fixed or another run loop.
-# `trapless.kvm=stock` says so on the command line where there is no experiment.
+# Loads KVM, as parameter `kvm` says: this project's (and the IPI driver) or the kernel's own. The
+# other run loops are this project's. `trapless.kvm=stock` says so on the command line where there is
+# no experiment.
 load_kvm() {
     load_kvm_module
     if [ -n "${trapless_run:-}" ] && [ ! -e /dev/kvm ]; then
@@ -20,14 +20,16 @@ has_extension() {
 
 # wants_patched_kvm: is it to be this project's KVM?
 wants_patched_kvm() {
-    if [ "$wanted" = fixed ]; then return 0; fi
-    [ "$wanted" != stock ] &&
-        { has_device trapless,virtual-interrupts || has_extension xtraplessuer || has_extension xtraplessvei; }
+    case $wanted in
+    patched) return 0 ;;
+    stock) return 1 ;;
+    esac
+    has_device trapless,virtual-interrupts || has_extension xtraplessuer || has_extension xtraplessvei
 }
 
 load_kvm_module() {
     kvm_loaded=stock
-    wanted=${trapless_kvm:-${kvm:-patched}}
+    wanted=${trapless_kvm:-${kvm:-auto}}
     loop=${run_loop:-stock}
     options=
     # The kernel that host_kernel=patched builds has no other KVM.
@@ -36,7 +38,7 @@ load_kvm_module() {
         if [ "$wanted" = stock ]; then
             give_up "host_kernel=patched has this project's KVM only: leave out kvm=stock"
         fi
-        wanted=fixed
+        wanted=patched
         # insmod does not load what the module needs: this, where devices can be passed.
         modprobe -q irqbypass
         if [ "${delivery:-}" = relay ]; then options="irq_bypass=0"; fi
@@ -46,7 +48,7 @@ load_kvm_module() {
         if [ "$wanted" = stock ]; then
             give_up "run_loop=$loop is for this project's KVM: leave out kvm=stock"
         fi
-        wanted=fixed
+        wanted=patched
     fi
     # A kernel that was built without the patches
     if [ -e /lib/trapless/unpatched ] && wants_patched_kvm; then
@@ -57,28 +59,25 @@ load_kvm_module() {
     off) options="$options boost=0" ;;
     rt) options="$options boost_rt=1" ;;
     esac
-    if [ "$wanted" != stock ] && has_device trapless,virtual-interrupts; then
+    if ! wants_patched_kvm; then
+        modprobe kvm
+        return
+    fi
+    if has_device trapless,virtual-interrupts; then
         if [ "${hostipi:-trapless}" = trapless ] && has_device trapless,ipi && ! sends_ipis; then
             insmod /lib/trapless/irq-riscv-trapless-ipi.ko || echo "IPIs stay with the firmware"
         fi
         any=0
         if [ "${notify:-state}" = any ]; then any=1; fi
-        if insmod /lib/trapless/kvm.ko notify_any="$any" $options; then
-            kvm_loaded=patched
-            return
-        fi
-        echo "this project's KVM module cannot be loaded"
-        # A result of the kernel's KVM must not pass for one of ours.
-        if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
+        options="notify_any=$any $options"
     fi
-    if [ "$wanted" = fixed ] || { [ "$wanted" != stock ] && { has_extension xtraplessuer || has_extension xtraplessvei; }; }; then
-        if insmod /lib/trapless/kvm.ko $options; then
-            kvm_loaded=fixed
-            return
-        fi
-        echo "this project's KVM module cannot be loaded"
-        if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
+    if insmod /lib/trapless/kvm.ko $options; then
+        kvm_loaded=patched
+        return
     fi
+    echo "this project's KVM module cannot be loaded"
+    # A result of the kernel's KVM must not pass for one of ours.
+    if [ -n "${trapless_run:-}" ]; then poweroff -f; fi
     modprobe kvm
 }
 

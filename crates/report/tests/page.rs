@@ -266,7 +266,7 @@ fn figures_of_several_runs_do_not_stick_out() {
             .filter((e) => e.getBoundingClientRect().right > box(e).right + 1);
         return out.map((e) => e.textContent).join('; ') || 'all fits';";
     let long = |ledger: LedgerFile| {
-        let machine = ledger.run.machine.repeat(6) + " kvm=fixed revision=76c95a5163eb";
+        let machine = ledger.run.machine.repeat(6) + " kvm=patched revision=76c95a5163eb";
         let run = RunInfo {
             machine,
             ..ledger.run

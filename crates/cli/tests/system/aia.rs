@@ -18,14 +18,14 @@ fn exits(section: &Section, class: &str) -> u64 {
 /// maps the files right; with the module that Debian ships each send is an exit.
 #[test]
 fn ipis_between_interrupt_files_cost_no_exit() {
-    let fixed = aia("fixed", "ipi", &["--set", "loops=20", "--set", "kvm=fixed"]);
-    let section = fixed.workload();
+    let patched = aia("patched", "ipi", &["--set", "loops=20", "--set", "kvm=patched"]);
+    let section = patched.workload();
     let (ipi, files) = (&section.interrupts["ipi"], section.guest_files.unwrap());
     assert!(ipi.sent > 0 && ipi.taken > 0);
     assert_eq!((ipi.exits, ipi.firmware_traps, ipi.syscalls), (0, 0, 0));
     assert_eq!(files.direct_messages, ipi.sent);
     assert_eq!(section.firmware.total, 0);
-    assert_eq!(fixed.total.guest_files.unwrap().assigned, 2);
+    assert_eq!(patched.total.guest_files.unwrap().assigned, 2);
 
     let stock = aia("stock", "ipi", &["--set", "loops=20", "--set", "kvm=stock"]);
     let section = stock.workload();
@@ -46,7 +46,7 @@ fn guests_without_files_trap_for_each_ipi() {
             "--set",
             "loops=10",
             "--set",
-            "kvm=fixed",
+            "kvm=patched",
             "--set",
             "aia.guests=0",
         ],
@@ -69,7 +69,7 @@ fn guests_without_files_trap_for_each_ipi() {
 /// interrupt file.
 #[test]
 fn moved_vcpus_are_woken_up() {
-    let set = "kvm=fixed timers=0 devices=0 ipis=200 moves_ms=2";
+    let set = "kvm=patched timers=0 devices=0 ipis=200 moves_ms=2";
     let set = set.split(' ').flat_map(|word| ["--set", word]);
     for seed in ["0", "2"] {
         let options: Vec<&str> = set.clone().chain(["--seed", seed]).collect();

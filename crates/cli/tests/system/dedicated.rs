@@ -17,7 +17,7 @@ fn phase<'a>(ledger: &'a LedgerFile, name: &str) -> &'a Section {
 /// without one exit, with Xtrapless, and with AIA if KVM is repaired.
 #[test]
 fn a_guest_on_harts_of_its_own_does_not_exit() {
-    let ways: [(&str, &[&str]); 2] = [("trapless", &[]), ("aia", &["--set", "kvm=fixed"])];
+    let ways: [(&str, &[&str]); 2] = [("trapless", &[]), ("aia", &["--set", "kvm=patched"])];
     for (machine, options) in ways {
         let ledger = run(machine, machine, options);
         let steady = phase(&ledger, "steady");

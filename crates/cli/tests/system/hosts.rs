@@ -81,7 +81,7 @@ pub fn lines(machine: &str, controller: &str) -> Result<Host, String> {
 /// kernel in these ways (`images/tests/module/trapless_lines.c`).
 pub fn kexec(machine: &str, controller: &str, ways: &[&str]) -> Result<Host, String> {
     let append = format!(
-        " trapless.kvm=fixed trapless.irqchip={controller} trapless.leave={}",
+        " trapless.kvm=patched trapless.irqchip={controller} trapless.leave={}",
         ways.join(",")
     );
     boot(machine, "kexec", &append, TIME_LIMIT)
@@ -118,7 +118,7 @@ pub fn suspend() -> &'static Host {
 /// A program that handles accesses of its guest in user mode, on a machine with Xuer.
 pub fn uer(machine: &'static str) -> Result<Host, String> {
     let machine = format!("{machine} --isa +xuer");
-    boot(&machine, "uer", " trapless.kvm=fixed", TIME_LIMIT)
+    boot(&machine, "uer", " trapless.kvm=patched", TIME_LIMIT)
 }
 
 /// A host that says how often it has switched, and ends at once.

@@ -295,11 +295,11 @@ mod tests {
         let ledgers = [
             ledger("aia", 2, "stock", 50, 500),
             ledger("aia", 8, "stock", 100, 600),
-            ledger("aia", 8, "fixed", 100, 550),
+            ledger("aia", 8, "patched", 100, 550),
         ];
         let text = markdown(&ledgers).unwrap();
         for row in [
-            "| vCPUs per hart | | aia | aia kvm=fixed |",
+            "| vCPUs per hart | | aia | aia kvm=patched |",
             "| 1x | charged to the class | 800 | - |",
             "| 4x | charged to the class | 1 000 | 900 |",
             "| 4x | others but WFI | 200 | 200 |",
