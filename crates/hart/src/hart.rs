@@ -54,7 +54,7 @@ impl Hart {
             mode: Mode::M,
             data_mode: Mode::M,
             csr: Csrs::new(),
-            tlb: Tlb::new((ram.size() / PAGE_SIZE) as usize),
+            tlb: Tlb::new(id, (ram.size() / PAGE_SIZE) as usize),
             code: CodeView::new(),
             ram,
             config,

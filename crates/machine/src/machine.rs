@@ -65,11 +65,13 @@ impl Machine {
     /// # Panics
     /// If there is no hart `index`.
     pub fn hart_mut(&mut self, index: usize) -> &mut Hart {
+        self.bus.interrupts.waits.forget(index);
         &mut self.harts[index]
     }
 
     /// Writes a CSR of a hart as M-mode would, for debuggers; `false` if there is no such CSR.
     pub fn poke_csr(&mut self, hart: usize, csr: u16, value: u64) -> bool {
+        self.bus.interrupts.waits.forget(hart);
         self.harts
             .get_mut(hart)
             .is_some_and(|hart| hart.poke_csr(csr, value, &mut self.bus))

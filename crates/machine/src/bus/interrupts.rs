@@ -16,6 +16,7 @@ use trapless_isa::cause::interrupt::{VSEI, VSSI};
 
 use crate::bus::dma::Message;
 use crate::bus::feed::Feed;
+use crate::bus::waits::Waits;
 
 /// VS-level software and external interrupts in `mip`: inputs of the vCPU, not of the hart.
 const VS_INPUTS: u64 = 1 << VSSI | 1 << VSEI;
@@ -75,6 +76,8 @@ pub(crate) struct Interrupts {
     delay: u32,
     /// The inputs of each hart.
     pub feeds: Vec<Feed>,
+    /// Until when harts wait, as far as their inputs have not changed since.
+    pub waits: Waits,
     watcher: Option<Watcher>,
 }
 
@@ -91,6 +94,7 @@ impl Interrupts {
             effects,
             delay: 0,
             feeds: (0..harts).map(|_| Feed::default()).collect(),
+            waits: Waits::new(harts),
             watcher: None,
         }
     }
@@ -119,6 +123,7 @@ impl Interrupts {
         self.effects.changed = saved.changed;
         self.effects.switched = saved.switched;
         self.feeds = saved.feeds;
+        self.waits.forget_all();
         Ok(())
     }
 
@@ -257,6 +262,7 @@ impl Interrupts {
             for hart in harts_of(std::mem::take(&mut self.effects.switched)) {
                 if let Some(feed) = self.feeds.get_mut(hart) {
                     feed.forget(VS_INPUTS);
+                    self.waits.forget(hart);
                 }
             }
         }
@@ -283,6 +289,7 @@ impl Interrupts {
             lines: &lines,
         });
         self.feeds[hart].change(&lines, time);
+        self.waits.forget(hart);
     }
 }
 

@@ -11,6 +11,7 @@ pub mod map;
 pub(crate) mod peripherals;
 pub(crate) mod places;
 pub(crate) mod protection;
+pub(crate) mod waits;
 pub(crate) mod wires;
 
 use std::sync::Arc;

@@ -61,7 +61,9 @@ impl Machine {
                 return outcome;
             }
             if !self.clock.in_round {
-                if self.clock.now >= limits.until || self.instret() >= limits.instret {
+                if self.clock.now >= limits.until
+                    || limits.instret != u64::MAX && self.instret() >= limits.instret
+                {
                     return Outcome::Limit;
                 }
                 self.begin_round();
@@ -90,7 +92,7 @@ impl Machine {
             self.clock.turn = 0;
             self.clock.in_round = false;
             self.clock.now = self.clock.horizon;
-            if self.harts.iter().all(trapless_hart::Hart::waiting) {
+            if (0..self.harts.len()).all(|hart| self.wait(hart).is_some()) {
                 match self.next_happening() {
                     u64::MAX => return Outcome::Idle,
                     time => self.clock.now = self.clock.now.max(time),
@@ -177,16 +179,22 @@ impl Machine {
         (self.config.quantum * QUANTA_ALONE).max(1)
     }
 
+    /// When the wait of a hart ends; `None` if it does not wait.
+    fn wait(&self, hart: usize) -> Option<u64> {
+        let known = self.bus.interrupts.waits.until(hart);
+        known.or_else(|| {
+            let (hart, feed) = (&self.harts[hart], &self.bus.interrupts.feeds[hart]);
+            hart.waiting()
+                .then(|| feed.wake_time().min(hart.wake_time()))
+        })
+    }
+
     /// When a second hart will run unless another one wakes it earlier; in the past if two harts
     /// run.
     fn others_wake(&self) -> u64 {
         let (mut first, mut second) = (u64::MAX, u64::MAX);
-        for (hart, feed) in self.harts.iter().zip(&self.bus.interrupts.feeds) {
-            let time = if hart.waiting() {
-                feed.wake_time().min(hart.wake_time())
-            } else {
-                0
-            };
+        for hart in 0..self.harts.len() {
+            let time = self.wait(hart).unwrap_or(0);
             second = second.min(time.max(first));
             first = first.min(time);
         }
@@ -214,16 +222,20 @@ impl Machine {
     /// Runs hart `index` to the horizon.
     fn turn(&mut self, index: usize, mut observer: Option<&mut dyn Observer>) -> Option<Outcome> {
         let horizon = self.clock.horizon;
+        if self.bus.interrupts.waits.until(index) >= Some(horizon) {
+            return None;
+        }
+        self.bus.interrupts.waits.forget(index);
         let hart = &mut self.harts[index];
         // Set once the hart has read its inputs and decided to wait.
         let mut earliest = hart.now();
         loop {
             if hart.waiting() {
-                let wake = self.bus.interrupts.feeds[index]
-                    .wake_time()
-                    .min(hart.wake_time())
-                    .max(earliest);
+                let inputs = self.bus.interrupts.feeds[index].wake_time();
+                let until = inputs.min(hart.wake_time());
+                let wake = until.max(earliest);
                 if wake >= horizon {
+                    self.bus.interrupts.waits.set(index, until);
                     return None;
                 }
                 hart.advance_to(wake);
@@ -273,9 +285,8 @@ impl Machine {
             self.attend_devices(self.clock.now);
         }
         let input = self.input.next();
-        let harts = self.harts.iter().zip(&self.bus.interrupts.feeds);
-        let wake = harts
-            .map(|(hart, feed)| feed.wake_time().min(hart.wake_time()))
+        let wake = (0..self.harts.len())
+            .filter_map(|hart| self.wait(hart))
             .min();
         let poll = self.bus.slots.iter().any(|slot| slot.device.needs_poll());
         let poll = if poll { self.clock.now } else { u64::MAX };

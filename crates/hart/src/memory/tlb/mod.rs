@@ -36,6 +36,10 @@ const INVALID: u64 = u64::MAX;
 
 /// In a store tag: stores are permitted but take the slow path, which notes that code was written.
 const NOTED: u64 = 1 << 11;
+/// Harts whose arrays are in huge pages. In a machine with many, each hart is seldom busy, and the
+/// host needs longer to find and clear huge pages for all of them than accesses gain by them.
+const HUGE_HARTS: usize = 8;
+
 /// Bits of a data tag besides the page.
 const FLAGS: u64 = NOTED | MARK;
 
@@ -87,17 +91,20 @@ pub(crate) struct Tlb {
     writers: Writers,
     /// Pages with triggers.
     marks: Marks,
+    /// The arrays are in huge pages of the host.
+    huge: bool,
 }
 
 impl Tlb {
-    /// An empty TLB for RAM of `pages` pages.
-    pub fn new(pages: usize) -> Self {
+    /// An empty TLB of hart `id` for RAM of `pages` pages.
+    pub fn new(id: usize, pages: usize) -> Self {
         Self {
             entries: Vec::new(),
             fetches: Vec::new(),
             contexts: Contexts::new(),
             writers: Writers::new(pages),
             marks: Marks::default(),
+            huge: id < HUGE_HARTS,
         }
     }
 
@@ -191,8 +198,14 @@ impl Tlb {
     /// Makes room for all contexts, so that arrays stay where they are.
     fn reserve(&mut self) {
         if self.entries.capacity() == 0 {
-            self.entries = huge::reserve(CONTEXTS * BOTH_WAYS);
-            self.fetches = huge::reserve(CONTEXTS * BOTH_WAYS);
+            let capacity = CONTEXTS * BOTH_WAYS;
+            if self.huge {
+                self.entries = huge::reserve(capacity);
+                self.fetches = huge::reserve(capacity);
+            } else {
+                self.entries.reserve_exact(capacity);
+                self.fetches.reserve_exact(capacity);
+            }
         }
     }
 

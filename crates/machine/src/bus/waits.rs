@@ -1,0 +1,39 @@
+//! Until when harts wait. With many harts most of them do, and the scheduler would else gather this
+//! from all of them several times in each round.
+
+/// What is known of the waits of all harts.
+pub(crate) struct Waits(Vec<u64>);
+
+/// Of a hart that runs, or of which nothing is known.
+const UNKNOWN: u64 = 0;
+
+impl Waits {
+    /// Nothing is known of `harts` harts.
+    pub fn new(harts: usize) -> Self {
+        Self(vec![UNKNOWN; harts])
+    }
+
+    /// `hart` waits, and nothing but a change of its inputs ends this before `time` (cycles).
+    pub fn set(&mut self, hart: usize, time: u64) {
+        self.0[hart] = time;
+    }
+
+    /// `hart` may wait no more, or until another time.
+    pub fn forget(&mut self, hart: usize) {
+        if let Some(time) = self.0.get_mut(hart) {
+            *time = UNKNOWN;
+        }
+    }
+
+    /// All harts may.
+    pub fn forget_all(&mut self) {
+        self.0.fill(UNKNOWN);
+    }
+
+    /// Until when `hart` waits in cycles, if that is known.
+    #[inline]
+    pub fn until(&self, hart: usize) -> Option<u64> {
+        let time = self.0[hart];
+        (time != UNKNOWN).then_some(time)
+    }
+}
