@@ -129,6 +129,20 @@ fn a_passed_disk_interrupts_once_for_each_request() {
     }
 }
 
+/// Promise: Debian's QEMU as VMM can give a guest a device, and loses none of its interrupts, which
+/// the host relays: QEMU has VFIO's container, whose domain has no MSI page table.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn debians_qemu_gives_a_guest_a_device() {
+    let set = "messages=1000 affinity_ms=7";
+    let run = Run::with("aia", "passed-sequence", set, &["--vmm", "qemu"]);
+    run.expect("requests", 1_000.0);
+    run.expect("lost", 0.0);
+    run.expect("errors", 0.0);
+    assert!(run.result("relayed") > 900.0, "{}", run.name);
+    assert!(run.result("moves") > 20.0, "{}", run.name);
+}
+
 /// Promise: a device reaches no memory that is not its user's. Message windows take two words of
 /// it, one for each vector, and nobody else gets an interrupt; with interrupt files, others do.
 #[test]
