@@ -1,7 +1,7 @@
 //! Promise: Linux's own KVM selftests give the same results on this machine as on QEMU 10, and
 //! those that our series adds pass where there is Xtrapless.
 //!
-//! The results below were seen on both. The test on our machine runs always; the one that runs
+//! The results below were seen on both, but for one. The test on our machine runs always; the one that runs
 //! QEMU takes minutes and belongs to `make test-long`.
 
 use std::collections::BTreeMap;
@@ -87,9 +87,12 @@ fn results(console: &str) -> BTreeMap<String, i32> {
         .collect()
 }
 
-fn check(console: &str) {
-    let expected = RESULTS.map(|(name, status)| (name.to_string(), status));
-    assert_eq!(results(console), BTreeMap::from(expected), "{console}");
+/// Checks what a machine printed that ran all tests with Debian's KVM; `tlb_test` finds there what
+/// a vCPU has left in a hart's TLB, unless the TLB is emptied with each write of `satp`, as QEMU's.
+fn check(console: &str, tlb_test: i32) {
+    let expected = RESULTS.into_iter().chain([("tlb_test", tlb_test)]);
+    let expected = expected.map(|(name, status)| (name.to_string(), status));
+    assert_eq!(results(console), expected.collect(), "{console}");
     for (skip, tests) in SKIPS {
         assert_eq!(console.matches(skip).count(), tests, "{skip}: {console}");
     }
@@ -115,7 +118,7 @@ fn boot(machine: &str, append: &str) -> String {
 
 #[test]
 fn kvm_selftests_pass_on_our_machine_as_on_qemu() {
-    check(&boot("sstc", APPEND));
+    check(&boot("sstc", APPEND), 254);
 }
 
 #[test]
@@ -126,6 +129,7 @@ fn kvm_selftests_of_the_series_pass_where_there_are_the_extensions() {
         "exits_test",
         "get-reg-list",
         "sta_preempted_test",
+        "tlb_test",
         "trapless_grant_test",
         "trapless_test",
         "uctx_test",
@@ -168,5 +172,5 @@ fn kvm_selftests_have_these_results_on_qemu_10() {
         .arg(image("selftests"))
         .stdin(std::process::Stdio::null());
     let out = qemu.output().expect("QEMU starts");
-    check(&String::from_utf8_lossy(&out.stdout));
+    check(&String::from_utf8_lossy(&out.stdout), 0);
 }

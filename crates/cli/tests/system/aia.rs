@@ -18,7 +18,11 @@ fn exits(section: &Section, class: &str) -> u64 {
 /// maps the files right; with the module that Debian ships each send is an exit.
 #[test]
 fn ipis_between_interrupt_files_cost_no_exit() {
-    let patched = aia("patched", "ipi", &["--set", "loops=20", "--set", "kvm=patched"]);
+    let patched = aia(
+        "patched",
+        "ipi",
+        &["--set", "loops=20", "--set", "kvm=patched"],
+    );
     let section = patched.workload();
     let (ipi, files) = (&section.interrupts["ipi"], section.guest_files.unwrap());
     assert!(ipi.sent > 0 && ipi.taken > 0);
