@@ -1,8 +1,8 @@
 # For workloads whose guests have devices of the host's PCI bus. A script of a workload reads it
 # first: `. /lib/passed.sh`.
 
-# share_card: gives the host's network card its address, and makes a virtual function of it, which no
-# driver takes yet: sets $function (0000:00:01.1)
+# share_card: gives the host's network card its address, and makes a virtual function of it, which
+# no driver takes yet: sets $function (0000:00:01.1)
 share_card() {
     card=$(ls -d /sys/bus/pci/devices/*/sriov_numvfs) && card=${card%/*}
     modprobe virtio_net || return

@@ -3,8 +3,8 @@
 # in experiments/common/parameters.toml.
 
 # Loads KVM, as parameter `kvm` says: this project's (and the IPI driver) or the kernel's own. The
-# other run loops are this project's. `trapless.kvm=stock` says so on the command line where there is
-# no experiment.
+# other run loops are this project's. `trapless.kvm=stock` says so on the command line where there
+# is no experiment.
 load_kvm() {
     load_kvm_module
     if [ -n "${trapless_run:-}" ] && [ ! -e /dev/kvm ]; then
