@@ -4,13 +4,15 @@
 # share_card: gives the host's network card its address, and makes a virtual function of it, which
 # no driver takes yet: sets $function (0000:00:01.1)
 share_card() {
-    card=$(ls -d /sys/bus/pci/devices/*/sriov_numvfs) && card=${card%/*}
+    card=$(ls -d /sys/bus/pci/devices/*/sriov_numvfs) || return
+    card=${card%/*}
     modprobe virtio_net || return
     echo 0 >"$card/sriov_drivers_autoprobe"
     echo 1 >"$card/sriov_numvfs" || return
     interface=$(ls "$card"/virtio*/net)
     ip address add 10.0.0.1/24 dev "$interface" && ip link set "$interface" up || return
     function=$(basename "$(readlink "$card/virtfn0")")
+    [ -n "$function" ]
 }
 
 # interrupts_of PATTERN: how often interrupts came whose lines in /proc/interrupts match

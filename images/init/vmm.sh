@@ -2,9 +2,9 @@
 # statistics are printed when they have ended. What the variables of common parameters mean is said
 # in experiments/common/parameters.toml.
 
-# Loads KVM, as parameter `kvm` says: this project's (and the IPI driver) or the kernel's own. The
-# other run loops are this project's. `trapless.kvm=stock` says so on the command line where there
-# is no experiment.
+# Loads KVM, as parameter `kvm` says: this project's (and the IPI driver) or the kernel's own. Run
+# loops other than `stock` need this project's. Where there is no experiment, `trapless.kvm=stock`
+# on the command line says so.
 load_kvm() {
     load_kvm_module
     if [ -n "${trapless_run:-}" ] && [ ! -e /dev/kvm ]; then
@@ -30,6 +30,10 @@ wants_patched_kvm() {
 load_kvm_module() {
     kvm_loaded=stock
     wanted=${trapless_kvm:-${kvm:-auto}}
+    case $wanted in
+    auto | stock | patched) ;;
+    *) give_up "kvm=$wanted: there are auto, stock and patched" ;;
+    esac
     loop=${run_loop:-stock}
     options=
     # The kernel that host_kernel=patched builds has no other KVM.
@@ -106,12 +110,11 @@ guest_archives=
 # add_to_guest ARCHIVE: gives guests that start later its files, too. Linux unpacks one archive
 # after the other; the archives' writer ends them where the next may begin.
 add_to_guest() {
-    case "$guest_archives " in *" $1 "*) return ;; esac
-    guest_archives="$guest_archives $1"
+    case "$guest_archives " in *" $1 "*) return 0 ;; esac
     if [ "$guest_initrd" != /run/guest.cpio ]; then
         cp "$guest_initrd" /run/guest.cpio && guest_initrd=/run/guest.cpio || return
     fi
-    cat "$1" >>/run/guest.cpio
+    cat "$1" >>/run/guest.cpio && guest_archives="$guest_archives $1"
 }
 
 # use_other_kernel: gives guests the kernel that the host has for them besides Debian's: the user's
