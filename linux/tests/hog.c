@@ -138,16 +138,27 @@ static void give_back(int *fds, int number)
 			close(fds[i]);
 }
 
-/* Waits until what has been given back is free: some of it is after grace periods only */
+/* Looks without more free memory, 100 ms apart, after which no more is expected */
+#define STILL		5
+
+/*
+ * Waits until what has been given back is free: some of it is after grace
+ * periods only, some by workers that begin later.
+ */
 static void settle(void)
 {
-	long last, now = free_memory();
+	long most = free_memory();
+	int still = 0;
 
-	do {
-		last = now;
+	while (still < STILL) {
+		long now;
+
 		usleep(100000);
 		now = free_memory();
-	} while (now > last);
+		still = now > most ? 0 : still + 1;
+		if (now > most)
+			most = now;
+	}
 }
 
 static void hog_memory(volatile struct found *found)
