@@ -1,8 +1,8 @@
 //! Promise: Linux's own KVM selftests give the same results on this machine as on QEMU 10, but for
 //! `tlb_test`, and those that our series adds pass where there is Xtrapless.
 //!
-//! The results below were seen on both. The test on our machine runs always; the one
-//! that runs QEMU takes minutes and belongs to `make test-long`.
+//! The results below were seen on both. The test on our machine runs always; the one that runs
+//! QEMU takes minutes and belongs to `make test-long`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -31,15 +31,15 @@ pub(crate) use marks::Marks;
 pub(crate) use saved::SavedTlb;
 use writers::Writers;
 
+/// Harts whose arrays are in huge pages. In a machine with many, each hart is seldom busy, and the
+/// host needs longer to find and clear huge pages for all of them than accesses gain by them.
+const HUGE_HARTS: usize = 8;
+
 /// No virtual page has this tag: its low bits are set.
 const INVALID: u64 = u64::MAX;
 
 /// In a store tag: stores are permitted but take the slow path, which notes that code was written.
 const NOTED: u64 = 1 << 11;
-/// Harts whose arrays are in huge pages. In a machine with many, each hart is seldom busy, and the
-/// host needs longer to find and clear huge pages for all of them than accesses gain by them.
-const HUGE_HARTS: usize = 8;
-
 /// Bits of a data tag besides the page.
 const FLAGS: u64 = NOTED | MARK;
 
