@@ -1,5 +1,6 @@
 //! `tools vmm`: builds the VMM and prints its path. `tools qemu`: prints the path of Debian's QEMU.
-//! `tools image NAME...`: makes images and prints their paths.
+//! `tools image NAME...`: makes images and prints their paths. `tools artefact NAME`: the same for
+//! what goes into images.
 //! `tools source [@RELEASE] PART...`: unpacks parts of the kernel's source and prints their folder.
 //! `tools headers [@RELEASE]`: unpacks what modules of the kernel are built with, and prints the
 //! folder. `@testing` is the kernel of another release of Debian.
@@ -56,6 +57,10 @@ fn work() -> Result<i32> {
                 println!("{}", image.path.display());
             }
         }
+        Some("artefact") if args.len() == 2 => {
+            let mut images = Images::open(&project, progress)?;
+            println!("{}", images.artefact(&args[1])?.path.display());
+        }
         Some("source") if args.len() > 1 => {
             let mut images = Images::open(&project, progress)?;
             println!("{}", images.kernel_source(release, &args[1..])?.display());
@@ -71,7 +76,7 @@ fn work() -> Result<i32> {
         }
         _ => {
             eprintln!(
-                "usage: tools vmm | qemu | image NAME... | source [@RELEASE] PART... | \
+                "usage: tools vmm | qemu | image NAME... | artefact NAME | source [@RELEASE] PART... | \
                  headers [@RELEASE] | chroot [@RELEASE] COMMAND..."
             );
             return Ok(2);
