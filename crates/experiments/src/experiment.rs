@@ -86,6 +86,10 @@ pub struct Host {
     /// are there to be passed to guests, behind an IOMMU.
     #[serde(default)]
     pub virtual_functions: usize,
+    /// Whether that card has a platform port, too: a virtio-mmio device with a wire, behind the same
+    /// IOMMU.
+    #[serde(default)]
+    pub platform_port: bool,
     /// MiB of a disk of zeroes on a controller of NVM Express, a PCI device behind an IOMMU; 0:
     /// there is none.
     #[serde(default)]
@@ -126,7 +130,7 @@ pub struct Own {
 impl Host {
     /// Whether the machine has PCI devices for guests, and what passes them.
     pub fn passes_devices(&self) -> bool {
-        self.virtual_functions != 0 || self.nvme_mib != 0
+        self.virtual_functions != 0 || self.platform_port || self.nvme_mib != 0
     }
 }
 

@@ -11,7 +11,6 @@ use trapless_intc::aia::{self, Aia};
 use trapless_intc::trapless::{self, Trapless};
 use trapless_intc::vei::Vei;
 use trapless_isa::csr;
-use trapless_pci::Windows;
 
 use crate::boot::dtb::Tree;
 use crate::boot::placement::{Payload, Placement};
@@ -93,10 +92,16 @@ fn device_tree(
     intc: &dyn InterruptArchitecture,
     payload: &Payload,
     placement: &Placement,
-    pci: Option<&Windows>,
+    plugged: &fdt::Plugged<'_>,
 ) -> Result<Vec<u8>, Error> {
     let Some(dtb) = &payload.dtb else {
-        return Ok(fdt::build(config, intc, &payload.append, placement, pci)?);
+        return Ok(fdt::build(
+            config,
+            intc,
+            &payload.append,
+            placement,
+            plugged,
+        )?);
     };
     let fail = |e| Error::Invalid(format!("cannot use the device tree file: {e}"));
     let mut tree = Tree::parse(dtb).map_err(fail)?;
@@ -157,7 +162,11 @@ impl Machine {
         let loaded = boot::load(&ram, payload)?;
         let placement = loaded.placement;
         let pci = peripherals.pci_windows(&config);
-        let fdt = device_tree(&config, intc.as_ref(), payload, &placement, pci.as_ref())?;
+        let plugged = fdt::Plugged {
+            pci: pci.as_ref(),
+            port: peripherals.has_platform_port(),
+        };
+        let fdt = device_tree(&config, intc.as_ref(), payload, &placement, &plugged)?;
         let fdt_addr = boot::place_fdt(&ram, &placement, &fdt)?;
         let rom = reset::rom(placement.entry, placement.kernel, fdt_addr);
 

@@ -21,7 +21,16 @@ const FINISHER: u32 = 0x200;
 /// Phandle of the IOMMU.
 const IOMMU: u32 = 0x201;
 
-/// Builds the device tree, with a PCI host if that is somewhere.
+/// What is plugged into the machine beside the devices that all have.
+#[derive(Default)]
+pub struct Plugged<'a> {
+    /// Where the PCI host is, if there is one.
+    pub pci: Option<&'a Windows>,
+    /// A network card has a platform port.
+    pub port: bool,
+}
+
+/// Builds the device tree.
 ///
 /// # Errors
 /// Those of the writer.
@@ -30,7 +39,7 @@ pub fn build(
     interrupts: &dyn InterruptArchitecture,
     append: &str,
     place: &Placement,
-    pci: Option<&Windows>,
+    plugged: &Plugged<'_>,
 ) -> Result<Vec<u8>, Error> {
     let mut fdt = FdtWriter::new()?;
     let root = fdt.begin_node("")?;
@@ -64,7 +73,7 @@ pub fn build(
         .collect();
     interrupts.fdt(&mut fdt, &cpu_intc)?;
     devices(&mut fdt, description.trigger_cells)?;
-    if let Some(windows) = pci {
+    if let Some(windows) = plugged.pci {
         let links = Links {
             interrupt_parent: EXTERNAL_PHANDLE,
             first_irq: map::PCI_IRQ,
@@ -84,6 +93,9 @@ pub fn build(
             };
             trapless_iommu::fdt::node(&mut fdt, &links)?;
         }
+    }
+    if plugged.port {
+        platform_port(&mut fdt, config, description.trigger_cells)?;
     }
     fdt.end_node(soc)?;
 
@@ -226,6 +238,24 @@ fn devices(fdt: &mut FdtWriter, trigger: &[u32]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Adds the platform port of a network card.
+fn platform_port(
+    fdt: &mut FdtWriter,
+    config: &MachineConfig,
+    trigger: &[u32],
+) -> Result<(), Error> {
+    let node = fdt.begin_node(&format!("virtio_mmio@{:x}", map::PORT))?;
+    fdt.property_string("compatible", "virtio,mmio")?;
+    fdt.property_array_u64("reg", &[map::PORT, map::DEVICE_LEN])?;
+    fdt.property_u32("interrupt-parent", EXTERNAL_PHANDLE)?;
+    fdt.property_array_u32("interrupts", &[&[map::PORT_IRQ], trigger].concat())?;
+    fdt.property_null("dma-coherent")?;
+    if config.iommu {
+        fdt.property_array_u32("iommus", &[IOMMU, map::PORT_DEVICE])?;
+    }
+    fdt.end_node(node)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,7 +282,11 @@ mod tests {
             ..Default::default()
         };
         let windows = pci.then(|| config.pci_windows());
-        let tree = build(&config, &intc, "console=ttyS0", &place, windows.as_ref());
+        let plugged = Plugged {
+            pci: windows.as_ref(),
+            port: pci,
+        };
+        let tree = build(&config, &intc, "console=ttyS0", &place, &plugged);
         Tree::parse(&tree.unwrap()).unwrap()
     }
 
@@ -298,7 +332,7 @@ mod tests {
     }
 
     /// Promise: all wires of PCI devices lead to the interrupt controller, spread as usual, all
-    /// functions to the IOMMU; a machine without PCI has neither.
+    /// functions and the platform port to the IOMMU; a machine without PCI has none of these.
     #[test]
     fn pci_is_there_if_something_is_plugged_in() {
         let tree = tree_with(1, "sbi", true);
@@ -317,7 +351,11 @@ mod tests {
         let phandle = iommu.cells("phandle").unwrap()[0];
         assert_eq!(host.cells("iommu-map"), Some(vec![0, phandle, 0, 0x1_0000]));
         assert_eq!(iommu.cells("interrupts"), Some(vec![36, 37, 38, 39]));
+        let port = tree.root.at("soc/virtio_mmio@10009000").unwrap();
+        assert_eq!(port.cells("iommus"), Some(vec![phandle, 0x1_0000]));
+        assert_eq!(port.cells("interrupts"), Some(vec![40]));
         let without = self::tree(1, "sbi");
+        assert!(without.root.at("soc/virtio_mmio@10009000").is_none());
         assert!(without.root.at("soc/pci@30000000").is_none());
         assert!(without.root.at("soc/iommu@3010000").is_none());
     }

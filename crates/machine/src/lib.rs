@@ -50,7 +50,7 @@ mod time;
 
 pub use boot::{Content, Payload};
 pub use bus::peripherals::{Peripherals, Transport};
-pub use bus::places::{CardEnd, SharedCard};
+pub use bus::places::{CardEnd, PlatformPort, SharedCard};
 pub use bus::{htif, map};
 pub use config::machines::Machines;
 pub use config::own::{Architecture, OwnMachine};

@@ -16,12 +16,12 @@ use trapless_devices::virtio::fs::Fs;
 use trapless_devices::virtio::net::{Net, Peer};
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
 use trapless_experiments::Host;
-use trapless_machine::{CardEnd, Error, Peripherals, SharedCard, Transport};
+use trapless_machine::{CardEnd, Error, Peripherals, PlatformPort, SharedCard, Transport};
 
 use crate::outside::Outside;
 use crate::outside::disk::{KeptDisk, describe_disk};
 use crate::outside::record::SHARE;
-use crate::spec::{BootSpec, ConsoleDevice, PciDevice};
+use crate::spec::{BootSpec, Card, ConsoleDevice, PciDevice};
 
 /// Maximum memory for what a guest writes to one disk, in bytes.
 const OVERLAY: u64 = 4 << 30;
@@ -36,6 +36,9 @@ fn address(function: usize) -> [u8; 6] {
         virtual_function => [0x52, 0x54, 0, 0, 1, virtual_function as u8],
     }
 }
+
+/// Ethernet address of its platform port.
+const PORT_MAC: [u8; 6] = [0x52, 0x54, 0, 0, 1, 0];
 
 /// Maximum number of reported driver errors, however often the guest reboots.
 const COMPLAINTS: u32 = 20;
@@ -77,8 +80,8 @@ pub struct Devices {
     network: Network,
     /// Where the network card is.
     net: Transport,
-    /// How many virtual functions it has.
-    vfs: usize,
+    /// What it has besides.
+    card: Card,
     /// Where the virtio console is, if there is one.
     console: Option<Transport>,
     /// Where the source of entropy is.
@@ -109,23 +112,27 @@ fn peer() -> CardEnd {
     CardEnd::Backend(Box::new(Peer::new([0x52, 0x54, 0, 0, 0, 2], net::GATEWAY)))
 }
 
-/// Adds a network card with `vfs` virtual functions.
+/// Adds a network card with several ends.
 fn plug_card(
     peripherals: &mut Peripherals,
     end: CardEnd,
-    vfs: usize,
+    Card { vfs, port }: Card,
     complain: &dyn Fn() -> Box<Complain>,
 ) -> Result<(), Error> {
     let card = SharedCard {
         end,
         addresses: (0..=vfs).map(address).collect(),
         virtual_events: (0..vfs).map(|_| complain() as _).collect(),
+        platform_port: port.then(|| PlatformPort {
+            address: PORT_MAC,
+            events: complain(),
+        }),
     };
     peripherals.plug_shared_card(card, complain())
 }
 
 /// The devices of a workload's machine, with a UART that writes to `console`: the usual ones, and
-/// what `host` asks for. A network card with virtual functions takes the place of the usual card.
+/// what `host` asks for. A network card with several ends takes the place of the usual card.
 ///
 /// # Errors
 /// If that many virtual functions do not fit.
@@ -136,8 +143,12 @@ pub fn of_workload(console: Box<dyn Write + Send>, host: &Host) -> Result<Periph
         let left = Arc::clone(&left);
         Box::new(Complain { left })
     };
-    if host.virtual_functions != 0 {
-        plug_card(&mut peripherals, peer(), host.virtual_functions, &complain)?;
+    let card = Card {
+        vfs: host.virtual_functions,
+        port: host.platform_port,
+    };
+    if card.is_shared() {
+        plug_card(&mut peripherals, peer(), card, &complain)?;
     }
     if host.nvme_mib != 0 {
         let disk = Overlay::blank(u64::from(host.nvme_mib) << 20);
@@ -165,7 +176,7 @@ impl Devices {
             false => Transport::Mmio,
         };
         let card = spec.pci.iter().find_map(|device| match device {
-            PciDevice::Net(card) => Some(card),
+            PciDevice::Net(card) => Some(*card),
             _ => None,
         });
         let console = place(PciDevice::Console);
@@ -175,7 +186,7 @@ impl Devices {
             shares,
             network: spec.net.clone(),
             net: card.map_or(Transport::Mmio, |_| Transport::Pci),
-            vfs: card.map_or(0, |card| card.vfs),
+            card: card.unwrap_or_default(),
             console: virtio.then_some(console),
             rng: place(PciDevice::Rng),
             seed: spec.options.seed.unwrap_or(0),
@@ -214,15 +225,18 @@ impl Devices {
             let rights = if share.read_only { ",ro" } else { "" };
             format!("{SHARE}{}{rights}{}", share.tag, on(*transport))
         });
-        let vfs = match self.vfs {
+        let mut ends = match self.card.vfs {
             0 => String::new(),
             vfs => format!(",vfs={vfs}"),
         };
+        if self.card.port {
+            ends.push_str(",port");
+        }
         let net = match (&self.network, self.net) {
             (Network::None, _) => Some("net=none".to_string()),
-            (Network::User(_), net) => Some(format!("net=user{}{vfs}", on(net))),
+            (Network::User(_), net) => Some(format!("net=user{}{ends}", on(net))),
             (Network::Peer, Transport::Mmio) => None,
-            (Network::Peer, net) => Some(format!("net=peer{}{vfs}", on(net))),
+            (Network::Peer, net) => Some(format!("net=peer{}{ends}", on(net))),
         };
         let console = self.console;
         let console = console.map(|transport| format!("console=virtio{}", on(transport)));
@@ -335,7 +349,7 @@ impl Devices {
             Network::None => return Ok(()),
         };
         match end {
-            end if self.vfs != 0 => plug_card(peripherals, end, self.vfs, complain),
+            end if self.card.is_shared() => plug_card(peripherals, end, self.card, complain),
             CardEnd::Backend(end) => peripherals.plug(self.net, Net::new(end, MAC), complain()),
             CardEnd::Cable(out) => peripherals.plug_cable(self.net, out, MAC, complain()),
         }

@@ -254,9 +254,9 @@ impl<D: VirtioDevice> Common<D> {
         self.backlog = true;
     }
 
-    /// Whether it was stopped.
+    /// Whether it was stopped, or has input.
     pub fn needs_poll(&self) -> bool {
-        self.backlog
+        self.backlog || self.running() && self.device.waits()
     }
 
     /// Whether the driver is ready and nothing is wrong.

@@ -9,7 +9,7 @@ use super::VirtioDevice;
 use super::common::{Common, QueueField, Signal};
 use super::shadow::{InterruptStatus, SHADOWED, Shadow};
 use crate::state::{Persist, StateError, StateReader, StateWriter};
-use crate::{DeviceEvents, GuestRam, IrqLine, MmioDevice, fill_le, value_le};
+use crate::{DeviceEvents, DeviceMemory, IrqLine, MmioDevice, fill_le, value_le};
 
 /// "virt", little-endian.
 const MAGIC: u32 = 0x7472_6976;
@@ -26,19 +26,19 @@ pub struct VirtioMmio<D> {
 }
 
 impl<D: VirtioDevice> VirtioMmio<D> {
-    /// Puts `device` behind registers. It accesses only `ram`; guest errors go to `events`
+    /// Puts `device` behind registers. It accesses only `memory`; guest errors go to `events`
     /// (`Box::new(())`: ignored).
     ///
     /// # Panics
     /// As [`Common::new`].
     pub fn new(
         device: D,
-        ram: Arc<GuestRam>,
+        memory: impl Into<DeviceMemory>,
         irq: Box<dyn IrqLine>,
         events: Box<dyn DeviceEvents>,
     ) -> Self {
         Self {
-            common: Common::new(device, ram.into(), events),
+            common: Common::new(device, memory.into(), events),
             irq,
             interrupt: InterruptStatus::Own(0),
         }

@@ -80,6 +80,11 @@ pub trait VirtioDevice: Send {
         Ok(())
     }
 
+    /// Whether the back-end has input that another device has brought, so that it has to be polled.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// The driver reset the device: clear state of requests and negotiation, keep the back-end.
     fn reset(&mut self) {}
 

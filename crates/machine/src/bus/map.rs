@@ -28,6 +28,12 @@ pub const PCI_IRQ: u32 = 32;
 pub const IOMMU: u64 = 0x301_0000;
 /// Interrupt of its first wire, the others follow.
 pub const IOMMU_IRQ: u32 = 36;
+/// Registers of the platform port of a network card.
+pub const PORT: u64 = VIRTIO + VIRTIO_SLOTS as u64 * VIRTIO_STEP;
+/// Interrupt of the platform port.
+pub const PORT_IRQ: u32 = 40;
+/// Who the platform port is for an IOMMU: no PCI function has such a routing ID.
+pub const PORT_DEVICE: u32 = 0x1_0000;
 /// Whether an interrupt is one of PCI devices.
 pub const fn is_pci(irq: u32) -> bool {
     matches!(irq.checked_sub(PCI_IRQ), Some(0..4))

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use trapless_devices::state::{Persist, StateError, StateReader, StateWriter};
 use trapless_devices::virtio::block::Disk;
-use trapless_devices::virtio::{EmptySlot, VirtioDevice};
-use trapless_devices::{Clock, DeviceEvents, Dma, GoldfishRtc, MmioDevice, Syscon, Uart};
+use trapless_devices::virtio::{EmptySlot, VirtioDevice, VirtioMmio};
+use trapless_devices::{
+    Clock, DeviceEvents, DeviceId, DeviceMemory, Dma, GoldfishRtc, MmioDevice, Syscon, Uart,
+};
 use trapless_pci::nvme::Nvme;
 use trapless_pci::{Attachment, Function, Host, MAX_DEVICES, MAX_VIRTUAL_FUNCTIONS, PINS, Windows};
 
@@ -16,7 +18,7 @@ use crate::bus::address_map::{Device, Slot};
 use crate::bus::dma::Direct;
 use crate::bus::iommu::SharedIommu;
 use crate::bus::map;
-use crate::bus::places::{ConsoleInput, MAX_INPUT, Mmio, Pci, Places, SharedCard, Wiring};
+use crate::bus::places::{ConsoleInput, MAX_INPUT, Mmio, Pci, Places, PortEnd, SharedCard, Wiring};
 use crate::bus::wires::Wire;
 use crate::config::preset::MachineConfig;
 use crate::error::Error;
@@ -138,7 +140,8 @@ impl Peripherals {
     /// Plugs a network card with virtual functions into PCI.
     ///
     /// # Errors
-    /// As [`plug`](Self::plug), or if it has more virtual functions than fit.
+    /// As [`plug`](Self::plug), or if it has more virtual functions than fit, or a second platform
+    /// port.
     pub fn plug_shared_card(
         &mut self,
         card: SharedCard,
@@ -151,6 +154,11 @@ impl Peripherals {
                 "a PCI device has at most {MAX_VIRTUAL_FUNCTIONS} virtual functions, each with an \
                  address of its own"
             )));
+        }
+        if self.has_platform_port() && card.platform_port.is_some() {
+            return Err(Error::Invalid(
+                "a machine has one platform port of a network card at most".into(),
+            ));
         }
         self.pci.plug_shared_card(card, events)
     }
@@ -171,6 +179,11 @@ impl Peripherals {
     /// Whether there are functions that interrupt by messages only.
     pub(crate) fn need_messages(&self) -> bool {
         self.pci.plugs.iter().any(|at| at.virtual_functions != 0)
+    }
+
+    /// Whether a network card has a port that is no PCI function.
+    pub(crate) fn has_platform_port(&self) -> bool {
+        self.pci.platform_port
     }
 
     /// Where the PCI host of such a machine is, if it has one.
@@ -237,19 +250,31 @@ impl Peripherals {
             let mut host = Host::new(trapless_pci::Parts {
                 windows: windows.clone(),
                 ram: (*ram).clone(),
-                dma,
+                dma: dma.clone(),
                 pins: std::array::from_fn::<_, PINS, _>(|pin| {
                     Wire::line(wires, map::PCI_IRQ + pin as u32)
                 }),
             });
+            let mut port = None;
             for at in self.pci.plugs {
                 let socket = wiring.socket(at.events);
-                host.plug_shared(at.virtual_functions, |links| (at.plug)(links, socket));
+                host.plug_shared(at.virtual_functions, |links| {
+                    let device = (at.plug)(links, socket);
+                    port = port.take().or(device.port);
+                    device.functions
+                });
             }
             slots.push(Slot::at_windows(windows.all().into(), Box::new(host)));
             if let Some(iommu) = iommu {
                 let len = trapless_iommu::LEN;
                 slots.push(Slot::new(map::IOMMU, len, Box::new(iommu)));
+            }
+            if let Some(PortEnd { net, events }) = port {
+                let device = DeviceId(map::PORT_DEVICE);
+                let memory = DeviceMemory::behind((*ram).clone(), device, dma);
+                let wire = Wire::line(wires, map::PORT_IRQ);
+                let port = VirtioMmio::new(net, memory, wire, events);
+                slots.push(Slot::new(map::PORT, map::DEVICE_LEN, Box::new(port)));
             }
         }
         slots

@@ -100,7 +100,7 @@ pub(crate) struct Pci;
 
 impl Transport for Pci {
     type Link = Vec<Attachment>;
-    type Plugged = Vec<Box<dyn Function>>;
+    type Plugged = Functions;
     const DEVICES: &str = "PCI devices";
 
     fn put<D: VirtioDevice + 'static>(
@@ -111,6 +111,7 @@ impl Transport for Pci {
         single(link, |at| {
             Box::new(VirtioPci::new(device, at.memory, events))
         })
+        .into()
     }
 
     fn put_console(
@@ -123,6 +124,29 @@ impl Transport for Pci {
             let device = VirtioPci::new(console, at.memory, events);
             Box::new(FedFunction { device, input })
         })
+        .into()
+    }
+}
+
+/// The functions of a PCI device.
+pub(crate) struct Functions {
+    pub functions: Vec<Box<dyn Function>>,
+    /// Its port that is none.
+    pub port: Option<PortEnd>,
+}
+
+/// What is behind the registers of a platform port.
+pub(crate) struct PortEnd {
+    pub net: Net,
+    pub events: Box<dyn DeviceEvents>,
+}
+
+impl From<Vec<Box<dyn Function>>> for Functions {
+    fn from(functions: Vec<Box<dyn Function>>) -> Self {
+        Self {
+            functions,
+            port: None,
+        }
     }
 }
 
@@ -153,6 +177,8 @@ pub(crate) struct Places<T: Transport> {
     pub console: Option<usize>,
     /// That of the network card whose cable leads out of the machine.
     pub cable: Option<usize>,
+    /// A network card among them has a port that is no function.
+    pub platform_port: bool,
 }
 
 impl<T: Transport + 'static> Places<T> {
@@ -163,6 +189,7 @@ impl<T: Transport + 'static> Places<T> {
             most,
             console: None,
             cable: None,
+            platform_port: false,
         }
     }
 
@@ -236,6 +263,17 @@ pub struct SharedCard {
     pub addresses: Vec<[u8; 6]>,
     /// Errors of the drivers of its virtual functions.
     pub virtual_events: Vec<Box<dyn DeviceEvents>>,
+    /// A port that is no PCI function.
+    pub platform_port: Option<PlatformPort>,
+}
+
+/// A port of a network card that is a platform device behind the machine's IOMMU: a virtio device
+/// in a page of its own (virtio-mmio), with a wire.
+pub struct PlatformPort {
+    /// Its address.
+    pub address: [u8; 6],
+    /// Errors of its driver.
+    pub events: Box<dyn DeviceEvents>,
 }
 
 impl Places<Pci> {
@@ -245,7 +283,7 @@ impl Places<Pci> {
         make: impl FnOnce(Attachment, Box<dyn DeviceEvents>) -> Box<dyn Function> + 'static,
         events: Box<dyn DeviceEvents>,
     ) -> Result<(), Error> {
-        let plug = |link, at: Socket| single(link, |link| make(link, at.events));
+        let plug = |link, at: Socket| single(link, |link| make(link, at.events)).into();
         self.take(Box::new(plug), events)
     }
 
@@ -255,6 +293,7 @@ impl Places<Pci> {
         events: Box<dyn DeviceEvents>,
     ) -> Result<(), Error> {
         let virtual_functions = card.virtual_events.len();
+        let platform_port = card.platform_port.is_some();
         if let CardEnd::Cable(_) = card.end {
             self.cable = Some(self.plugs.len());
         }
@@ -272,8 +311,19 @@ impl Places<Pci> {
                 Box::new(OnlyNewEvents { events, past }) as Box<dyn DeviceEvents>
             });
             let events = std::iter::once(at.events).chain(others);
-            let ports = switch(end, &card.addresses).into_iter();
-            let ends = ports.zip(card.addresses).zip(links).zip(events);
+            let beside = card.platform_port.as_ref().map(|port| port.address);
+            let addresses: Vec<_> = card.addresses.into_iter().chain(beside).collect();
+            let mut ports = switch(end, &addresses);
+            let port = card.platform_port.and_then(|port| {
+                Some(PortEnd {
+                    net: Net::new(Box::new(ports.pop()?), port.address),
+                    events: Box::new(OnlyNewEvents {
+                        events: port.events,
+                        past: past.clone(),
+                    }),
+                })
+            });
+            let ends = ports.into_iter().zip(addresses).zip(links).zip(events);
             let functions = ends
                 .enumerate()
                 .map(|(n, (((port, address), link), events))| {
@@ -284,12 +334,16 @@ impl Places<Pci> {
                         _ => function,
                     }) as Box<dyn Function>
                 });
-            functions.collect()
+            Functions {
+                functions: functions.collect(),
+                port,
+            }
         };
         self.take(Box::new(plug), events)?;
         if let Some(place) = self.plugs.last_mut() {
             place.virtual_functions = virtual_functions;
         }
+        self.platform_port |= platform_port;
         Ok(())
     }
 }

@@ -22,7 +22,7 @@ pub use exec::ExecSpec;
 pub use kernels::{OwnKernels, Whose};
 pub(crate) use machine::DEFAULT_RAM;
 pub use machine::{Cost, EngineChoice, MachineOptions, RegionTime};
-pub use pci::PciDevice;
+pub use pci::{Card, PciDevice};
 pub use workload::{RunId, RunSpec, Vmm, WorkloadSpec};
 
 /// A specification of any kind.

@@ -35,26 +35,50 @@ pub enum PciDevice {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Card {
-    /// Virtual functions that it has (SR-IOV); 0: it is an ordinary one.
+    /// Virtual functions that it has (SR-IOV); 0: none.
     pub vfs: usize,
+    /// It has a platform port: a virtio-mmio device with a wire, behind the same IOMMU.
+    pub port: bool,
+}
+
+impl Card {
+    /// Whether it has ends that can be passed to guests, and so a switch inside.
+    #[must_use]
+    pub fn is_shared(self) -> bool {
+        self.vfs != 0 || self.port
+    }
 }
 
 impl FromStr for Card {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const MOST: usize = MAX_VIRTUAL_FUNCTIONS;
-        let Some(vfs) = text.strip_prefix("vfs=") else {
-            return Err(format!(
-                "virtio-net has the option vfs=N (N virtual functions), and {text} is none"
-            ));
-        };
-        let number = vfs.parse().ok().filter(|vfs| (1..=MOST).contains(vfs));
-        let vfs = number.ok_or_else(|| {
-            format!("vfs is a number from 1 to {MOST}, which is how many virtual functions fit, and {vfs} is none")
-        })?;
-        Ok(Self { vfs })
+        let mut card = Self::default();
+        for option in text.split(',') {
+            match option.split_once('=') {
+                Some(("vfs", number)) => card.vfs = virtual_functions(number)?,
+                None if option == "port" => card.port = true,
+                _ => {
+                    return Err(format!(
+                        "virtio-net has the options vfs=N (N virtual functions) and port (a \
+                         platform port), and {option} is neither"
+                    ));
+                }
+            }
+        }
+        Ok(card)
     }
+}
+
+fn virtual_functions(text: &str) -> Result<usize, String> {
+    const MOST: usize = MAX_VIRTUAL_FUNCTIONS;
+    let number = text.parse().ok().filter(|vfs| (1..=MOST).contains(vfs));
+    number.ok_or_else(|| {
+        format!(
+            "vfs is a number from 1 to {MOST}, which is how many virtual functions fit, and {text} \
+             is none"
+        )
+    })
 }
 
 impl FromStr for PciDevice {
@@ -97,10 +121,11 @@ mod tests {
     #[test]
     fn devices_are_read_as_written() {
         let parse = |text: &str| text.parse::<PciDevice>();
-        let card = |vfs| Ok(PciDevice::Net(Card { vfs }));
-        assert_eq!(parse("virtio-net"), card(0));
-        assert_eq!(parse("virtio-net-pci"), card(0));
-        assert_eq!(parse("virtio-net-pci,vfs=7"), card(7));
+        let card = |vfs, port| Ok(PciDevice::Net(Card { vfs, port }));
+        assert_eq!(parse("virtio-net"), card(0, false));
+        assert_eq!(parse("virtio-net-pci"), card(0, false));
+        assert_eq!(parse("virtio-net-pci,vfs=7"), card(7, false));
+        assert_eq!(parse("virtio-net,port,vfs=1"), card(1, true));
         let disk = parse("virtio-blk,a,b.img,ro").unwrap();
         assert!(matches!(&disk, PciDevice::Disk(image) if image.path.ends_with("a,b.img")));
         for device in [PciDevice::Rng, disk, parse("virtio-fs,/tmp,ro").unwrap()] {
@@ -108,7 +133,8 @@ mod tests {
             assert_eq!(serde_json::from_str::<PciDevice>(&json).unwrap(), device);
         }
         for (text, part) in [
-            ("virtio-net,fast", "fast is none"),
+            ("virtio-net,fast", "fast is neither"),
+            ("virtio-net,port=1", "port=1 is neither"),
             ("virtio-net,vfs=0", "from 1 to 7"),
             ("virtio-net,vfs=8", "from 1 to 7"),
             ("virtio-net,vfs=two", "two is none"),

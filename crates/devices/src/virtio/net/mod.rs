@@ -57,6 +57,11 @@ pub trait NetBackend: Send {
     /// guest has none: frames are then queued here.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
 
+    /// Whether there is a frame for the guest that another device has sent.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// From now on the driver takes frames, or does not any more.
     fn driver_ready(&mut self, ready: bool) {
         let _ = ready;
@@ -227,6 +232,11 @@ impl VirtioDevice for Net {
 
     fn poll(&mut self, io: &mut QueueIo<'_>) -> Result<(), DriverFault> {
         self.receive(io)
+    }
+
+    fn waits(&self) -> bool {
+        // With one pending it is the guest who has to do something.
+        self.pending.is_empty() && self.backend.waits()
     }
 
     fn reset(&mut self) {

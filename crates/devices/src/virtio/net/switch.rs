@@ -127,6 +127,10 @@ impl NetBackend for SwitchPort {
         }
     }
 
+    fn waits(&self) -> bool {
+        !self.lock().ports[self.number].held.is_empty()
+    }
+
     fn driver_ready(&mut self, ready: bool) {
         let port = &mut self.lock().ports[self.number];
         port.up = ready;
