@@ -48,6 +48,9 @@ struct kvm_trapless {
 
 	/* Held from the moment they are found until they have been passed on */
 	spinlock_t	resample_lock;
+
+	/* Sources that wires of passed devices drive, under kvm->lock */
+	struct list_head wires;
 };
 
 /* main.c */

@@ -51,6 +51,12 @@
 #define KVM_DEV_TRAPLESS_GRP_GRANT	5
 
 /*
+ * Wire that drives source attr, s64: the eventfd that VFIO signals for it, -1
+ * for none.  Write only.
+ */
+#define KVM_DEV_TRAPLESS_GRP_WIRE	6
+
+/*
  * SBI call of the guest (vendor space, forwarded to user space by stock KVM):
  * a0 = source, a1 = vhart, function 0: route the source to the vhart.
  */
