@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn pci_devices_have_addresses_or_folders() {
+    fn passed_devices_have_addresses_names_or_folders() {
         let paths = |text| parse(&["--vfio", text]).map(|cli| cli.config.vfio);
         let mut expected = [Chosen {
             path: "/sys/bus/pci/devices/0000:00:0a.0".into(),
@@ -226,6 +226,11 @@ mod tests {
         }
         expected[0].relay = true;
         assert_eq!(paths("00:0a.0,relay").unwrap(), expected);
+        let port = "/sys/bus/platform/devices/10009000.virtio_mmio";
+        expected[0].path = port.into();
+        assert_eq!(paths("10009000.virtio_mmio,relay").unwrap(), expected);
+        let folder = format!("{port}/,relay");
+        assert_eq!(paths(&folder).unwrap(), expected);
         for bad in [
             "00:0a.0,direct",
             "",
@@ -234,6 +239,9 @@ mod tests {
             "0000.00.0a:0",
             "00:0g.0",
             "00:0a.0.",
+            "1.0",
+            "10009000.a.b",
+            "x.virtio_mmio",
             "pci",
         ] {
             assert!(paths(bad).is_err(), "{bad} was accepted");

@@ -53,6 +53,15 @@ pub const RTC_LEN: u64 = 0x1000;
 /// Interrupt source of the clock.
 pub const RTC_IRQ: u32 = 11;
 
+/// Registers of platform devices of the host that the guest has.
+pub const PASSED_BASE: u64 = 0x1100_0000;
+/// Length of the window of all of them.
+pub const PASSED_LEN: u64 = 0x0100_0000;
+/// First of their interrupt sources.
+pub const PASSED_IRQ: u32 = 12;
+/// Number of these.
+pub const PASSED_SOURCES: u32 = 16;
+
 /// First interrupt source of PCI devices, which have four. (QEMU's is where the test device is.)
 pub const PCI_IRQ: u32 = 28;
 

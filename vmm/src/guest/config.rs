@@ -4,7 +4,7 @@ use crate::devices::test_device::wires::Sources;
 use crate::devices::vfio::device::Chosen;
 use crate::devices::virtio::slots::Disk;
 use crate::error::{Error, Result};
-use crate::guest::parse::{parse_disk, parse_memory, parse_pci, parse_seconds, parse_tap};
+use crate::guest::parse::{parse_disk, parse_memory, parse_passed, parse_seconds, parse_tap};
 use crate::guest::ram::HUGE_PAGE;
 use crate::irqchip::options::Options;
 use crate::kvm::isa::KVM_EXTENSIONS;
@@ -98,10 +98,12 @@ pub struct Config {
     )]
     pub reconnect: Duration,
 
-    /// PCI device of the host that the guest gets for itself, bound to vfio-pci (0000:00:01.0, or
-    /// its folder in /sys/bus/pci/devices); with `,relay` the host relays interrupts even if
-    /// hardware could interrupt a guest with AIA; may be repeated
-    #[arg(long, value_name = "DEVICE[,relay]", value_parser = parse_pci)]
+    /// Device of the host that the guest gets for itself: PCI, bound to vfio-pci (0000:00:01.0, or
+    /// its folder in /sys/bus/pci/devices), or a platform device, bound to vfio-platform
+    /// (10009000.virtio_mmio, or its folder in /sys/bus/platform/devices); with `,relay` the host
+    /// relays interrupts even if hardware could interrupt a guest with AIA, or by a wire of
+    /// Xtrapless; may be repeated
+    #[arg(long, value_name = "DEVICE[,relay]", value_parser = parse_passed)]
     pub vfio: Vec<Chosen>,
 
     /// Which console is connected to standard input and output

@@ -1,5 +1,6 @@
 //! The device tree of the guest.
 
+use crate::devices::vfio::platform::Node;
 use crate::irqchip::controller::{Features, InterruptController, PHANDLE};
 use crate::irqchip::wire::Kind;
 use crate::kvm::isa::Isa;
@@ -36,6 +37,8 @@ pub struct Description<'a> {
     pub test_device: Vec<Kind>,
     /// The PCI host, if there is one: its windows, and the kind of its interrupts.
     pub pci: Option<(Windows, Kind)>,
+    /// Platform devices of the host.
+    pub passed: &'a [Node],
 }
 
 fn cpu_intc_phandle(cpu: u32) -> u32 {
@@ -76,6 +79,9 @@ pub fn build(machine: &Description<'_>) -> Result<Vec<u8>, Error> {
     }
     if let Some((windows, kind)) = &machine.pci {
         pci(&mut fdt, machine, windows, *kind)?;
+    }
+    for node in machine.passed {
+        passed(&mut fdt, &machine.controller.features(), node)?;
     }
     fdt.end_node(soc)?;
     fdt.end_node(root)?;
@@ -218,6 +224,19 @@ fn test_device(fdt: &mut FdtWriter, machine: &Description<'_>) -> Result<(), Err
     fdt.end_node(node)
 }
 
+fn passed(fdt: &mut FdtWriter, features: &Features, device: &Node) -> Result<(), Error> {
+    let base = device.regions.first().map_or(0, |(base, _)| *base);
+    let node = fdt.begin_node(&format!("{}@{base:x}", device.name))?;
+    fdt.property_string_list("compatible", device.compatible.clone())?;
+    let regions: Vec<u64> = device.regions.iter().flat_map(|r| [r.0, r.1]).collect();
+    fdt.property_array_u64("reg", &regions)?;
+    fdt.property_u32("interrupt-parent", PHANDLE)?;
+    let interrupts = device.interrupts.iter();
+    let cells = interrupts.flat_map(|&(irq, kind)| features.interrupt_cells(irq, kind));
+    fdt.property_array_u32("interrupts", &cells.collect::<Vec<_>>())?;
+    fdt.end_node(node)
+}
+
 fn pci(
     fdt: &mut FdtWriter,
     machine: &Description<'_>,
@@ -256,6 +275,7 @@ mod tests {
             controller,
             test_device: Vec::new(),
             pci: None,
+            passed: &[],
         }
     }
 

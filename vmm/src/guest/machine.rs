@@ -6,7 +6,8 @@ use crate::devices::ioeventfd::{notify_by_eventfd, notify_elsewhere};
 use crate::devices::sbi_console::SbiConsole;
 use crate::devices::vfio::device::Device;
 use crate::devices::vfio::host::SharedSpace;
-use crate::devices::vfio::intx::Intx;
+use crate::devices::vfio::pin::Pin;
+use crate::devices::vfio::platform::Places;
 use crate::devices::virtio::slots::Backends;
 use crate::devices::virtio::slots::virtio_kind;
 use crate::error::{Error, Result};
@@ -149,14 +150,7 @@ impl Machine {
         let stop = Arc::new(Stop::new(&wake));
         let pci = match config.vfio.is_empty() {
             true => None,
-            false => Some(pass_devices(
-                config,
-                &vm,
-                &memory,
-                &*controller,
-                &stop,
-                &mut peripherals,
-            )?),
+            false => pass_devices(config, &vm, &memory, &*controller, &stop, &mut peripherals)?,
         };
         notify_elsewhere(&vm, &peripherals.registry.slots)?;
         if config.ioeventfd || config.doorbells {
@@ -216,7 +210,12 @@ impl Machine {
             pci: self
                 .pci
                 .clone()
-                .map(|windows| (windows, Intx::kind(&*self.controller))),
+                .map(|windows| (windows, Pin::kind(&*self.controller))),
+            passed: &devices
+                .passed
+                .iter()
+                .map(|device| device.node.clone())
+                .collect::<Vec<_>>(),
         };
         let (given, dump) = (config.dtb.as_deref(), config.dump_dtb.as_deref());
         let tree = device_tree(&description, given, dump)?;
@@ -306,8 +305,8 @@ impl Machine {
     }
 }
 
-/// Gives the guest the PCI devices of the options, and a PCI host with these windows. The run ends
-/// if the host wants one back.
+/// Gives the guest the devices of the options, and a PCI host with these windows if there are PCI
+/// devices. The run ends if the host wants one back.
 fn pass_devices(
     config: &Config,
     vm: &Arc<VmFd>,
@@ -315,10 +314,11 @@ fn pass_devices(
     controller: &dyn InterruptController,
     stop: &Arc<Stop>,
     peripherals: &mut Peripherals,
-) -> Result<Windows> {
+) -> Result<Option<Windows>> {
     // SAFETY: this program accesses guest RAM as the guest does: by volatile accesses only.
     let space = unsafe { SharedSpace::new(vm, memory, config.memory) }?;
-    let mut devices: Vec<Arc<dyn Device>> = Vec::new();
+    let mut functions: Vec<Arc<dyn Device>> = Vec::new();
+    let mut places = Places::default();
     for chosen in &config.vfio {
         let device = space.open(chosen)?;
         let event = EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)
@@ -326,18 +326,25 @@ fn pass_devices(
         // Devices and kernels that do not tell are passed, too.
         if device.tell_of_request(&event).is_ok() {
             let (stop, fd) = (Arc::clone(stop), event.as_raw_fd());
-            let text = format!("the host takes PCI device {} back", device.name());
+            let text = format!("the host takes device {} back", device.name());
             let end = move || {
                 let _ = event.read();
                 stop.request(Outcome::Failure(text.clone()));
             };
             peripherals.registry.watches.push((fd, Box::new(end)));
         }
-        devices.push(device);
+        if device.is_pci() {
+            functions.push(device);
+        } else {
+            peripherals.add_platform(&device, &mut places, controller)?;
+        }
+    }
+    if functions.is_empty() {
+        return Ok(None);
     }
     let windows = Windows::virt(map::RAM_BASE + config.memory);
-    peripherals.add_pci(devices, &windows, controller)?;
-    Ok(windows)
+    peripherals.add_pci(functions, &windows, controller)?;
+    Ok(Some(windows))
 }
 
 /// Prepares vCPUs that have not run, for a start at `layout` unless they are to be restored.

@@ -53,36 +53,47 @@ pub fn parse_tap(text: &str) -> Result<String, String> {
     Ok(text.into())
 }
 
-/// A PCI device of the host: its folder in sysfs, or its address with or without the domain.
-pub fn parse_pci(text: &str) -> Result<Chosen, String> {
+/// A device of the host: its folder in sysfs, or of a PCI device its address with or without the
+/// domain, of a platform device its name.
+pub fn parse_passed(text: &str) -> Result<Chosen, String> {
     let (device, relay) = match text.strip_suffix(",relay") {
         Some(device) => (device, true),
         None => (text, false),
     };
-    let path = pci_path(device)?;
+    let path = match device.contains('/') {
+        true => Some(device.trim_end_matches('/').into()),
+        false => pci_path(device).or_else(|| platform_path(device)),
+    };
+    let path = path.ok_or(
+        "give a device as 0000:00:01.0, 00:01.0 or /sys/bus/pci/devices/0000:00:01.0; a platform \
+         device as 10009000.virtio_mmio or /sys/bus/platform/devices/10009000.virtio_mmio",
+    )?;
     Ok(Chosen { path, relay })
 }
 
-fn pci_path(text: &str) -> Result<PathBuf, String> {
+fn pci_path(text: &str) -> Option<PathBuf> {
     const DEVICES: &str = "/sys/bus/pci/devices";
-    if text.contains('/') {
-        return Ok(text.trim_end_matches('/').into());
-    }
     let lengths: Vec<usize> = text.split([':', '.']).map(str::len).collect();
     let digits = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
     let domain = match &lengths[..] {
         [4, 2, 2, 1] => "",
         [2, 2, 1] => "0000:",
-        _ => return Err(wrong_pci()),
+        _ => return None,
     };
-    if !text.chars().all(digits) || text.rfind('.') != Some(text.len() - 2) {
-        return Err(wrong_pci());
-    }
-    Ok(format!("{DEVICES}/{domain}{}", text.to_ascii_lowercase()).into())
+    let function = text.rfind('.') == Some(text.len() - 2);
+    let text = (text.chars().all(digits) && function).then(|| text.to_ascii_lowercase())?;
+    Some(format!("{DEVICES}/{domain}{text}").into())
 }
 
-fn wrong_pci() -> String {
-    "give a device as 0000:00:01.0, 00:01.0 or /sys/bus/pci/devices/0000:00:01.0".into()
+/// Linux names them by the address and the name of their node.
+fn platform_path(text: &str) -> Option<PathBuf> {
+    let (address, name) = text.split_once('.')?;
+    let word = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    let valid = !address.is_empty()
+        && address.chars().all(|c| c.is_ascii_hexdigit())
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(word);
+    valid.then(|| format!("/sys/bus/platform/devices/{text}").into())
 }
 
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {

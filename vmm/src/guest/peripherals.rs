@@ -12,7 +12,8 @@ use crate::devices::test_device::wires::{self, Sources};
 use crate::devices::transmit::{PortEnd, Transmit};
 use crate::devices::vfio::device::Device;
 use crate::devices::vfio::function::{Passed, Ways};
-use crate::devices::vfio::intx::Intx;
+use crate::devices::vfio::pin::{Intx, Pin};
+use crate::devices::vfio::platform::{self, Places, Platform};
 use crate::devices::virtio::slot::ShadowSource;
 use crate::devices::virtio::slots::{self, Backends, Host, Wanted};
 use crate::error::{Error, Result};
@@ -38,6 +39,8 @@ pub struct Peripherals {
     pub input: Arc<dyn InputSink>,
     /// The device that tests delivery.
     pub test_device: Option<Arc<TestDevice>>,
+    /// Platform devices of the host that the guest has for itself.
+    pub passed: Vec<platform::Passed>,
     /// Devices that are accessed in user mode: first address, length in bytes.
     pub redirected: Vec<(u64, u64, Arc<dyn RedirectedDevice>)>,
 }
@@ -63,6 +66,7 @@ impl Peripherals {
             input: sbi.clone(),
             sbi: sbi.clone(),
             test_device: None,
+            passed: Vec::new(),
             redirected: Vec::new(),
         };
         all.registry.add(Registered::new("sbi-console").saved(sbi));
@@ -174,14 +178,10 @@ impl Peripherals {
         for (number, device) in (1..).zip(devices) {
             let pin = device.has_intx() && number <= PINS;
             let source = map::PCI_IRQ + (number % PINS) as u32;
-            let connect = || Intx::connect(&device, source, controller);
+            let connect = || Pin::connect(Arc::new(Intx(device.clone())), source, controller);
             let intx = pin.then(connect).transpose()?;
             if let Some(intx) = &intx {
-                let mut registered = Registered::new(device.name()).served(intx.clone());
-                if let Some(watch) = intx.watch() {
-                    registered = registered.watched(watch);
-                }
-                self.registry.add(registered);
+                self.serve_pin(device.name(), intx);
             }
             let ways = Ways {
                 intx,
@@ -192,6 +192,33 @@ impl Peripherals {
         }
         Root::new(functions).register(windows, &mut self.registry);
         Ok(())
+    }
+
+    /// Adds a platform device of the host, at `places`.
+    ///
+    /// # Errors
+    /// [`Error::User`] if it cannot be passed, [`Error::Failed`] for what the system refused.
+    pub fn add_platform(
+        &mut self,
+        device: &Arc<impl Platform + 'static>,
+        places: &mut Places,
+        controller: &dyn InterruptController,
+    ) -> Result<()> {
+        let passed = platform::Passed::new(device, places, controller)?;
+        for pin in passed.relayed() {
+            self.serve_pin(device.name(), pin);
+        }
+        self.passed.push(passed);
+        Ok(())
+    }
+
+    /// Has the event loop do what a relayed wire needs.
+    fn serve_pin(&mut self, name: &str, pin: &Arc<Pin>) {
+        let mut registered = Registered::new(name).served(pin.clone());
+        if let Some(watch) = pin.watch() {
+            registered = registered.watched(watch);
+        }
+        self.registry.add(registered);
     }
 
     fn add_test_device(&mut self, sources: Sources, host: Host<'_>) -> Result<()> {

@@ -2,8 +2,8 @@
 
 use crate::devices::pci::function::Function;
 use crate::devices::vfio::device::{Device, Region};
-use crate::devices::vfio::intx::Intx;
 use crate::devices::vfio::msix::{self, Msix, Place};
+use crate::devices::vfio::pin::Pin;
 use crate::devices::vfio::space::{Bar, Space, register};
 use crate::error::{Error, Result};
 use crate::irqchip::messages::Messages;
@@ -32,7 +32,7 @@ struct State {
 /// The function.
 pub struct Passed {
     device: Arc<dyn Device>,
-    intx: Option<Arc<Intx>>,
+    intx: Option<Arc<Pin>>,
     windows: Windows,
     state: Mutex<State>,
 }
@@ -40,7 +40,7 @@ pub struct Passed {
 /// How a function reaches the guest.
 pub struct Ways {
     /// Its pin, if it has one.
-    pub intx: Option<Arc<Intx>>,
+    pub intx: Option<Arc<Pin>>,
     /// Where messages go, if the guest has a controller of messages.
     pub messages: Option<Arc<dyn Messages>>,
     /// Where BARs may be.

@@ -34,10 +34,13 @@ pub fn path(sysfs: &Path) -> Option<PathBuf> {
     Some(Path::new("/dev/vfio/devices").join(entry.file_name()))
 }
 
+/// Most regions, and kinds of interrupts, that this program knows of a device.
+const MAX_KINDS: u32 = 16;
+
 /// Most bytes of what VFIO says of a region.
 const REGION_INFO: usize = 4096;
 
-/// A region: a BAR or the configuration space.
+/// A region: of a PCI device a BAR or the configuration space.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Region {
     len: u64,
@@ -90,8 +93,15 @@ pub struct Handle {
     file: File,
     flags: u32,
     regions: Vec<Region>,
-    /// Numbers of interrupts, by kind.
-    interrupts: Vec<u32>,
+    interrupts: Vec<Interrupts>,
+}
+
+/// Interrupts of a kind; of a platform device each has a kind of its own.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Interrupts {
+    number: u32,
+    /// They are level-triggered.
+    level: bool,
 }
 
 impl Handle {
@@ -146,19 +156,12 @@ impl Handle {
         };
         // SAFETY: as above.
         check(unsafe { ioctl_with_mut_ref(&file, request::VFIO_DEVICE_GET_INFO(), &mut info) })?;
-        if info.flags & VFIO_DEVICE_FLAGS_PCI == 0 {
-            return Err(io::Error::other("it is no PCI device"));
-        }
         let region = |index| Self::region(&file, index).unwrap_or_default();
-        let interrupts = |index| Self::interrupts(&file, index).unwrap_or(0);
+        let interrupts = |index| Self::interrupts(&file, index).unwrap_or_default();
         Ok(Self {
             flags: info.flags,
-            regions: (0..info.num_regions.min(VFIO_PCI_NUM_REGIONS))
-                .map(region)
-                .collect(),
-            interrupts: (0..info.num_irqs.min(VFIO_PCI_NUM_IRQS))
-                .map(interrupts)
-                .collect(),
+            regions: (0..info.num_regions.min(MAX_KINDS)).map(region).collect(),
+            interrupts: (0..info.num_irqs.min(MAX_KINDS)).map(interrupts).collect(),
             file,
         })
     }
@@ -185,7 +188,7 @@ impl Handle {
         Ok(Region::parse(&bytes))
     }
 
-    fn interrupts(file: &File, index: u32) -> io::Result<u32> {
+    fn interrupts(file: &File, index: u32) -> io::Result<Interrupts> {
         let mut info = vfio_irq_info {
             argsz: size_of::<vfio_irq_info>() as u32,
             index,
@@ -193,7 +196,10 @@ impl Handle {
         };
         // SAFETY: the kernel writes this structure, which has the size that it says.
         check(unsafe { ioctl_with_mut_ref(file, request::VFIO_DEVICE_GET_IRQ_INFO(), &mut info) })?;
-        Ok(info.count)
+        Ok(Interrupts {
+            number: info.count,
+            level: info.flags & VFIO_IRQ_INFO_AUTOMASKED != 0,
+        })
     }
 
     fn at(&self, region: u32) -> Option<&Region> {
@@ -244,7 +250,27 @@ impl Handle {
 
     /// Number of interrupts of a kind (`VFIO_PCI_*_IRQ_INDEX`).
     pub fn number(&self, kind: u32) -> u32 {
-        self.interrupts.get(kind as usize).copied().unwrap_or(0)
+        self.interrupts.get(kind as usize).map_or(0, |i| i.number)
+    }
+
+    /// For each kind of interrupts whether they are level-triggered.
+    pub fn levels(&self) -> impl Iterator<Item = bool> {
+        self.interrupts.iter().map(|interrupts| interrupts.level)
+    }
+
+    /// Number of regions.
+    pub fn regions(&self) -> u32 {
+        self.regions.len() as u32
+    }
+
+    /// Whether it is a PCI device.
+    pub fn is_pci(&self) -> bool {
+        self.flags & VFIO_DEVICE_FLAGS_PCI != 0
+    }
+
+    /// Whether it is a platform device.
+    pub fn is_platform(&self) -> bool {
+        self.flags & VFIO_DEVICE_FLAGS_PLATFORM != 0
     }
 
     /// `VFIO_DEVICE_SET_IRQS`: `action` for interrupts of a kind from the first on, as many as

@@ -3,6 +3,8 @@
 use crate::devices::vfio::device::{Chosen, Device, Region};
 use crate::devices::vfio::handle::{self, Handle};
 use crate::devices::vfio::iommufd::AddressSpace;
+use crate::devices::vfio::pin::Level;
+use crate::devices::vfio::platform::Platform;
 use crate::error::{Error, Result};
 use crate::kvm::device::KvmDevice;
 use crate::kvm::device::os_error;
@@ -13,9 +15,11 @@ use kvm_bindings::{
 };
 use kvm_ioctls::VmFd;
 use std::any::Any;
+use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use trapless_isa::page::PAGE_SIZE;
 use vfio_bindings::bindings::vfio::{
@@ -102,14 +106,7 @@ impl SharedSpace {
         let name = path.file_name().unwrap_or(path.as_os_str());
         let name = name.to_string_lossy().into_owned();
         let Some(character) = handle::path(path) else {
-            return Err(Error::user(match path.exists() {
-                false => format!("--vfio {name}: there is no such device in /sys/bus/pci/devices"),
-                true => format!(
-                    "--vfio {name}: the device is not bound to vfio-pci, or the kernel has no character devices of VFIO; \
-                     `modprobe vfio-pci; echo vfio-pci >{0}/driver_override; echo {name} >{0}/driver/unbind; echo {name} >/sys/bus/pci/drivers_probe`",
-                    path.display()
-                ),
-            }));
+            return Err(Error::user(not_bound(path, &name)));
         };
         let refused = |(what, e)| Error::user(format!("--vfio {name}: {what} ({e})"));
         let file = handle::open(&character)
@@ -122,6 +119,11 @@ impl SharedSpace {
         let known = known.transpose();
         let known = known.map_err(|e| refused(("KVM refuses it", e)))?;
         let vfio = Handle::new(file, &self.addresses, !chosen.relay).map_err(refused)?;
+        if !vfio.is_pci() && !vfio.is_platform() {
+            return Err(Error::user(format!(
+                "--vfio {name}: it is neither a PCI device nor a platform device"
+            )));
+        }
         Ok(Arc::new(HostDevice {
             _known: known,
             vfio,
@@ -129,8 +131,27 @@ impl SharedSpace {
             vm: Arc::clone(&self.vm),
             slots: Arc::clone(&self.slots),
             name,
+            node: path.join("of_node"),
+            relayed: chosen.relay,
         }))
     }
+}
+
+/// What to do with a device that has no character device.
+fn not_bound(path: &Path, name: &str) -> String {
+    if !path.exists() {
+        let folder = path.parent().unwrap_or(path).display();
+        return format!("--vfio {name}: there is no such device in {folder}");
+    }
+    let (bus, driver) = match path.starts_with("/sys/bus/platform") {
+        true => ("platform", "vfio-platform"),
+        false => ("pci", "vfio-pci"),
+    };
+    let folder = path.display();
+    format!(
+        "--vfio {name}: the device is not bound to {driver}, or the kernel has no character devices of VFIO; \
+         `modprobe {driver}; echo {driver} >{folder}/driver_override; echo {name} >{folder}/driver/unbind; echo {name} >/sys/bus/{bus}/drivers_probe`"
+    )
 }
 
 /// A device in KVM's list.
@@ -153,6 +174,9 @@ impl Drop for Known {
 /// A device.
 pub struct HostDevice {
     name: String,
+    /// Its node in the host's device tree, if it has one.
+    node: PathBuf,
+    relayed: bool,
     /// Ends before the descriptor is closed.
     _known: Option<Known>,
     vfio: Handle,
@@ -175,41 +199,31 @@ impl HostDevice {
     /// # Errors
     /// The error that VFIO returned.
     pub fn tell_of_request(&self, event: &EventFd) -> io::Result<()> {
+        if !self.is_pci() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         self.vfio.enable(VFIO_PCI_REQ_IRQ_INDEX, &[event]).map(drop)
     }
-}
 
-impl Device for HostDevice {
-    fn name(&self) -> &str {
+    /// What the user calls it.
+    pub fn name(&self) -> &str {
         &self.name
     }
 
-    fn len(&self, region: Region) -> u64 {
-        self.vfio.len(index(region))
+    /// Whether it is a PCI device; else it is a platform device.
+    pub fn is_pci(&self) -> bool {
+        self.vfio.is_pci()
     }
 
-    fn read(&self, region: Region, offset: u64, data: &mut [u8]) {
-        if self.vfio.read(index(region), offset, data).is_err() {
-            data.fill(0xff);
-        }
-    }
-
-    fn write(&self, region: Region, offset: u64, data: &[u8]) {
-        // As on a bus: what nothing takes is lost.
-        let _ = self.vfio.write(index(region), offset, data);
-    }
-
-    fn mappable(&self, bar: u8) -> Vec<Range<u64>> {
-        let pages = |part: &Range<u64>| {
-            part.start.next_multiple_of(PAGE_SIZE)..part.end / PAGE_SIZE * PAGE_SIZE
-        };
-        let parts = self.vfio.mappable(index(Region::Bar(bar))).iter();
-        parts.map(pages).filter(|part| !part.is_empty()).collect()
-    }
-
-    fn map(&self, bar: u8, part: Range<u64>, guest: u64) -> io::Result<Box<dyn Any + Send>> {
+    /// Lets the guest access a part of a region at guest physical address `guest`.
+    fn map_region(
+        &self,
+        index: u32,
+        part: Range<u64>,
+        guest: u64,
+    ) -> io::Result<Box<dyn Any + Send>> {
         let len = (part.end - part.start) as usize;
-        let offset = self.vfio.offset(index(Region::Bar(bar))) + part.start;
+        let offset = self.vfio.offset(index) + part.start;
         // SAFETY: a new mapping, which replaces none.
         let host = unsafe {
             libc::mmap(
@@ -245,6 +259,109 @@ impl Device for HostDevice {
         drop(slots);
         done.map_err(os_error)?;
         Ok(Box::new(mapped))
+    }
+}
+
+impl Platform for HostDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn compatible(&self) -> Vec<String> {
+        let names = fs::read(self.node.join("compatible")).unwrap_or_default();
+        let names = names.split(|&byte| byte == 0);
+        let names = names.filter_map(|name| std::str::from_utf8(name).ok());
+        names
+            .filter(|name| !name.is_empty())
+            .map(Into::into)
+            .collect()
+    }
+
+    fn regions(&self) -> Vec<(u64, bool)> {
+        let region = |index| {
+            let len = self.vfio.len(index);
+            let all = [0..len];
+            (
+                len,
+                self.vfio.mappable(index) == all && len % PAGE_SIZE == 0,
+            )
+        };
+        (0..self.vfio.regions()).map(region).collect()
+    }
+
+    fn map(&self, region: u32, guest: u64) -> io::Result<Box<dyn Any + Send>> {
+        self.map_region(region, 0..self.vfio.len(region), guest)
+    }
+
+    fn interrupts(self: Arc<Self>) -> Vec<Option<Arc<dyn Level>>> {
+        let wire = |(index, level): (u32, bool)| {
+            let device = Arc::clone(&self);
+            level.then(|| Arc::new(PlatformWire { device, index }) as _)
+        };
+        (0..).zip(self.vfio.levels()).map(wire).collect()
+    }
+
+    fn is_relayed(&self) -> bool {
+        self.relayed
+    }
+}
+
+/// A level-triggered interrupt of a platform device.
+struct PlatformWire {
+    device: Arc<HostDevice>,
+    index: u32,
+}
+
+impl Level for PlatformWire {
+    fn enable(&self, trigger: &EventFd, resample: Option<&EventFd>) -> io::Result<()> {
+        let vfio = &self.device.vfio;
+        vfio.enable(self.index, &[trigger])?;
+        match resample {
+            Some(event) => vfio.unmask_by(self.index, event),
+            None => Ok(()),
+        }
+    }
+
+    fn unmask(&self) {
+        // It may have been disabled.
+        let _ = self.device.vfio.unmask(self.index);
+    }
+
+    fn disable(&self) {
+        let _ = self.device.vfio.disable(self.index);
+    }
+}
+
+impl Device for HostDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self, region: Region) -> u64 {
+        self.vfio.len(index(region))
+    }
+
+    fn read(&self, region: Region, offset: u64, data: &mut [u8]) {
+        if self.vfio.read(index(region), offset, data).is_err() {
+            data.fill(0xff);
+        }
+    }
+
+    fn write(&self, region: Region, offset: u64, data: &[u8]) {
+        // As on a bus: what nothing takes is lost.
+        let _ = self.vfio.write(index(region), offset, data);
+    }
+
+    fn mappable(&self, bar: u8) -> Vec<Range<u64>> {
+        let pages = |part: &Range<u64>| {
+            part.start.next_multiple_of(PAGE_SIZE)..part.end / PAGE_SIZE * PAGE_SIZE
+        };
+        let parts = self.vfio.mappable(index(Region::Bar(bar))).iter();
+        parts.map(pages).filter(|part| !part.is_empty()).collect()
+    }
+
+    fn map(&self, bar: u8, part: Range<u64>, guest: u64) -> io::Result<Box<dyn Any + Send>> {
+        self.map_region(index(Region::Bar(bar)), part, guest)
     }
 
     fn has_intx(&self) -> bool {

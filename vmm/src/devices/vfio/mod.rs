@@ -9,6 +9,8 @@
 //!            +---------- VFIO: the device -----------------+
 //! ```
 //!
+//! That is a PCI function. A platform device has registers at fixed places and wires.
+//!
 //! | file | subject |
 //! |---|---|
 //! | `device` | what VFIO offers, as a trait |
@@ -16,7 +18,8 @@
 //! | `handle`, `iommufd` | VFIO's and the IOMMU's interface |
 //! | `function` | the device as a PCI function: BARs, resets |
 //! | `space` | configuration space |
-//! | `msix`, `intx` | interrupts |
+//! | `msix`, `pin` | interrupts: messages, wires |
+//! | `platform` | the device as a platform device: registers, wires |
 //!
 //! Devices cannot reach each other's BARs, only guest RAM. A guest with such a device cannot be
 //! saved: what the device knows would be lost.
@@ -26,9 +29,10 @@ pub mod function;
 pub mod handle;
 #[cfg(target_arch = "riscv64")]
 pub mod host;
-pub mod intx;
 pub mod iommufd;
 pub mod msix;
+pub mod pin;
+pub mod platform;
 pub mod space;
 #[cfg(test)]
 mod tests;

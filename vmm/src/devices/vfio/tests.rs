@@ -4,14 +4,17 @@ use crate::devices::locked::Served;
 use crate::devices::pci::function::Function;
 use crate::devices::vfio::device::{Device, Region};
 use crate::devices::vfio::function::{Passed, Ways};
-use crate::devices::vfio::intx::Intx;
+use crate::devices::vfio::pin::{Intx, Level, Pin};
+use crate::devices::vfio::platform::{self, Places};
 use crate::irqchip::controller::InterruptController;
 use crate::irqchip::messages::{Message, Messages, Route};
 use crate::irqchip::plic;
+use crate::irqchip::wire::Kind;
 use std::any::Any;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use trapless_pci::Windows;
 use vmm_sys_util::eventfd::EventFd;
@@ -230,15 +233,15 @@ fn physical() -> Vec<u8> {
     space
 }
 
-fn passed(messages: bool) -> (Fake, Arc<Intx>, Passed) {
+fn passed(messages: bool) -> (Fake, Arc<Pin>, Passed) {
     passed_by(messages, &*plic::unconnected())
 }
 
-fn passed_by(messages: bool, controller: &dyn InterruptController) -> (Fake, Arc<Intx>, Passed) {
+fn passed_by(messages: bool, controller: &dyn InterruptController) -> (Fake, Arc<Pin>, Passed) {
     let fake = Fake::default();
     fake.model().space = physical();
     let device: Arc<dyn Device> = Arc::new(fake.clone());
-    let intx = Intx::connect(&device, 29, controller).unwrap();
+    let intx = Pin::connect(Arc::new(Intx(device.clone())), 29, controller).unwrap();
     let ways = Ways {
         intx: Some(intx.clone()),
         messages: messages.then(|| Arc::new(fake.clone()) as _),
@@ -533,7 +536,9 @@ fn hosts_without_messages_pass_intx() {
     fake.model().no_msix = true;
     let device: Arc<dyn Device> = Arc::new(fake.clone());
     let ways = Ways {
-        intx: Some(Intx::connect(&device, 29, &*plic::unconnected()).unwrap()),
+        intx: Some(
+            Pin::connect(Arc::new(Intx(device.clone())), 29, &*plic::unconnected()).unwrap(),
+        ),
         messages: Some(Arc::new(fake.clone())),
         windows: Windows::virt(0x9000_0000),
     };
@@ -597,4 +602,195 @@ fn without_completions_the_device_is_looked_at() {
     intx.poll();
     assert_eq!((edges() - before, fake.model().unmasked), (2 * after, 1));
     assert_eq!(intx.due_in(), None);
+}
+
+/// A platform device with two regions and a wire.
+#[derive(Default)]
+struct Platform {
+    /// The second region shares a page.
+    part: bool,
+    edge: bool,
+    relayed: bool,
+    mapped: Mutex<Vec<(u32, u64)>>,
+    wire: Arc<PlatformWire>,
+}
+
+#[derive(Default)]
+struct PlatformWire {
+    trigger: Mutex<Option<EventFd>>,
+    unmasked: AtomicUsize,
+}
+
+impl PlatformWire {
+    fn assert(&self) {
+        self.trigger
+            .lock()
+            .unwrap()
+            .as_ref()
+            .unwrap()
+            .write(1)
+            .unwrap();
+    }
+}
+
+impl Level for PlatformWire {
+    fn enable(&self, trigger: &EventFd, _: Option<&EventFd>) -> io::Result<()> {
+        *self.trigger.lock().unwrap() = Some(trigger.try_clone()?);
+        Ok(())
+    }
+
+    fn unmask(&self) {
+        self.unmasked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn disable(&self) {
+        *self.trigger.lock().unwrap() = None;
+    }
+}
+
+impl platform::Platform for Platform {
+    fn name(&self) -> &str {
+        "10009000.virtio_mmio"
+    }
+
+    fn compatible(&self) -> Vec<String> {
+        vec!["virtio,mmio".into()]
+    }
+
+    fn regions(&self) -> Vec<(u64, bool)> {
+        vec![(0x1000, true), (0x3000, !self.part)]
+    }
+
+    fn map(&self, region: u32, guest: u64) -> io::Result<Box<dyn Any + Send>> {
+        self.mapped.lock().unwrap().push((region, guest));
+        Ok(Box::new(()))
+    }
+
+    fn interrupts(self: Arc<Self>) -> Vec<Option<Arc<dyn Level>>> {
+        vec![(!self.edge).then(|| self.wire.clone() as _)]
+    }
+
+    fn is_relayed(&self) -> bool {
+        self.relayed
+    }
+}
+
+/// Promise: registers of platform devices are where the guest's device tree says, aligned and
+/// without overlap, and a wire that the host relays is unmasked by the guest's completion.
+#[test]
+fn platform_devices_have_registers_and_a_wire() {
+    let plic = plic::shared::SharedPlic::new(64, vec![Box::new(NoLine)]);
+    let plic = Arc::new(plic);
+    let controller = plic::controller::Controller::new(plic.clone());
+    let mut places = Places::default();
+    let (first, second) = (Arc::new(Platform::default()), Arc::new(Platform::default()));
+    let passed = [&first, &second]
+        .map(|device| platform::Passed::new(device, &mut places, &controller).unwrap());
+    let regions = passed.each_ref().map(|passed| passed.node.regions.clone());
+    assert_eq!(regions[0], [(0x1100_0000, 0x1000), (0x1100_4000, 0x3000)]);
+    assert_eq!(regions[1], [(0x1100_8000, 0x1000), (0x1100_c000, 0x3000)]);
+    let mapped = second.mapped.lock().unwrap().clone();
+    assert_eq!(mapped, [(0, 0x1100_8000), (1, 0x1100_c000)]);
+    assert_eq!(passed[1].node.name, "virtio_mmio");
+    assert_eq!(passed[1].node.interrupts, [(13, Kind::Resample)]);
+    plic.store(13 * 4, 4, 1);
+    plic.store(0x2000, 4, 1 << 13);
+    let pin = passed[1].relayed().next().unwrap();
+    let (_, asserted) = pin.watch().unwrap();
+    second.wire.assert();
+    asserted();
+    assert_eq!(plic.load(0x20_0004, 4), 13);
+    plic.store(0x20_0004, 4, 13);
+    assert_eq!(second.wire.unmasked.load(Ordering::Relaxed), 1);
+    drop(passed);
+    assert!(second.wire.trigger.lock().unwrap().is_none());
+}
+
+/// Promise: where nothing tells of completions the wire is unmasked after a while.
+#[test]
+fn wires_without_completions_are_unmasked_after_a_while() {
+    let controller = crate::irqchip::aia::tests::controller(255);
+    let device = Arc::new(Platform::default());
+    let passed = platform::Passed::new(&device, &mut Places::default(), &controller).unwrap();
+    assert_eq!(passed.node.interrupts, [(12, Kind::Edge)]);
+    let pin = passed.relayed().next().unwrap();
+    device.wire.assert();
+    (pin.watch().unwrap().1)();
+    assert!(pin.due_in().is_some());
+    pin.poll();
+    assert_eq!(device.wire.unmasked.load(Ordering::Relaxed), 1);
+    assert_eq!(pin.due_in(), None);
+}
+
+/// Promise: what cannot be passed is refused with the reason.
+#[test]
+fn platform_devices_that_cannot_be_passed_are_refused() {
+    let refused = |device: Platform| {
+        let mut places = Places::default();
+        let device = Arc::new(device);
+        let passed = platform::Passed::new(&device, &mut places, &*plic::unconnected());
+        passed.err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    let part = Platform {
+        part: true,
+        ..Platform::default()
+    };
+    assert!(refused(part).contains("share a page"));
+    let edge = Platform {
+        edge: true,
+        ..Platform::default()
+    };
+    assert!(refused(edge).contains("edge-triggered"));
+}
+
+/// A controller whose hardware drives every source.
+struct Driven;
+
+impl InterruptController for Driven {
+    fn features(&self) -> crate::irqchip::controller::Features {
+        plic::unconnected().features()
+    }
+
+    fn connect(
+        &self,
+        _: u32,
+        _: Kind,
+        _: Option<crate::irqchip::options::Injection>,
+    ) -> crate::error::Result<Box<dyn crate::irqchip::wire::Wire>> {
+        plic::unconnected().connect(1, Kind::Resample, None)
+    }
+
+    fn drive_by(&self, _: u32, _: &EventFd) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn fdt(&self, _: &mut vm_fdt::FdtWriter, _: &[u32]) -> Result<(), vm_fdt::Error> {
+        Ok(())
+    }
+
+    fn save(&self, _: &mut trapless_devices::StateWriter) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn restore(&self, _: &mut trapless_devices::StateReader<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn injections(&self) -> crate::irqchip::injections::Injections {
+        Default::default()
+    }
+}
+
+/// Promise: a wire that hardware can drive is not relayed, unless the user says so.
+#[test]
+fn hardware_drives_wires_unless_they_are_to_be_relayed() {
+    for relayed in [false, true] {
+        let device = Arc::new(Platform {
+            relayed,
+            ..Platform::default()
+        });
+        let passed = platform::Passed::new(&device, &mut Places::default(), &Driven).unwrap();
+        assert_eq!(passed.relayed().count(), usize::from(relayed));
+        assert!(device.wire.trigger.lock().unwrap().is_some());
+    }
 }

@@ -8,10 +8,13 @@ use crate::irqchip::trapless::uapi;
 use crate::irqchip::wire::Kind;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use vmm_sys_util::eventfd::EventFd;
+
+/// Errors of KVM by which a wire cannot drive a source.
+const CANNOT: [i32; 3] = [libc::EOPNOTSUPP, libc::ENXIO, libc::EBUSY];
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Configured {
@@ -137,6 +140,32 @@ impl Chip {
     ) -> io::Result<()> {
         self.configure(number, Kind::Resample, Injection::Irqfd)?;
         self.port.lend_resampled(number, trigger, resample)
+    }
+
+    /// Adds a source of [`Kind::Level`] that the host's hardware drives, instead of VFIO's writes
+    /// to `trigger`; `false`, and no source, if it cannot.
+    ///
+    /// # Errors
+    /// The error that KVM returned for the source.
+    ///
+    /// # Panics
+    /// As [`Chip::add`].
+    pub fn drive_by(&self, number: u16, trigger: &EventFd) -> io::Result<bool> {
+        let attribute = number.into();
+        self.port
+            .set(uapi::GRP_SOURCE, attribute, entry(Kind::Level, 0))?;
+        let wire = trigger.as_raw_fd() as u64;
+        match self.port.set(uapi::GRP_WIRE, attribute, wire) {
+            Ok(()) => self
+                .configure(number, Kind::Level, Injection::Irqfd)
+                .map(|()| true),
+            // The host cannot, KVM knows nothing of it, or the wire is not this device's alone.
+            Err(e) if CANNOT.contains(&e.raw_os_error().unwrap_or(libc::EOPNOTSUPP)) => {
+                self.port.set(uapi::GRP_SOURCE, attribute, 0)?;
+                Ok(false)
+            }
+            Err(e) => Err(e),
+        }
     }
 
     /// Numbers of all sources there are.

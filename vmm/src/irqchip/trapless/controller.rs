@@ -77,6 +77,10 @@ impl InterruptController for Controller {
             .map(|()| true)
     }
 
+    fn drive_by(&self, source: u32, trigger: &EventFd) -> io::Result<bool> {
+        self.chip.drive_by(source as u16, trigger)
+    }
+
     /// Xtrapless has CSRs only, so its nodes have no registers; but messages need a place.
     fn fdt(&self, fdt: &mut FdtWriter, cpu_intc: &[u32]) -> std::result::Result<(), vm_fdt::Error> {
         let name = match self.chip.has_messages() {

@@ -15,7 +15,7 @@ use crate::kvm::sbi;
 use crate::map;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trapless_devices::{IrqLine, StateReader, StateWriter};
@@ -29,6 +29,8 @@ struct Model {
     log: Vec<String>,
     attributes: BTreeMap<(u32, u64), u64>,
     resample: Vec<u16>,
+    /// KVM can have wires drive sources.
+    wires: bool,
 }
 
 #[derive(Clone, Default)]
@@ -100,6 +102,9 @@ impl Port for Mock {
         model.resample.len() < before
     }
     fn set(&self, group: u32, attribute: u64, value: u64) -> io::Result<()> {
+        if group == uapi::GRP_WIRE && !self.model().wires {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         self.model().attributes.insert((group, attribute), value);
         Ok(())
     }
@@ -170,6 +175,27 @@ fn a_resampled_line_is_raised_again_while_its_device_wants_it() {
     mock.model().resample.push(1);
     chip.resampled(1);
     assert_eq!(mock.take_log(), ["irqfd 1"]);
+}
+
+/// Promise: a source that a wire of the host drives looks at it after completions, and is routed
+/// like others; where KVM has no such wires no source is left, so that it can be relayed.
+#[test]
+fn a_wire_drives_a_level_sensitive_source_or_none() {
+    const LEVEL: u64 = 1 << 32 | 1 << 16;
+    let (mock, chip) = chip();
+    let event = EventFd::new(0).unwrap();
+    assert!(!chip.drive_by(12, &event).unwrap());
+    assert_eq!(mock.get(uapi::GRP_SOURCE, 12).unwrap(), 0);
+    assert!(!chip.route(12, 1));
+    chip.resample_by(12, &event, &event).unwrap();
+    mock.model().wires = true;
+    assert!(chip.drive_by(13, &event).unwrap());
+    assert_eq!(mock.get(uapi::GRP_SOURCE, 13).unwrap(), LEVEL);
+    let wire = mock.get(uapi::GRP_WIRE, 13).unwrap();
+    assert_eq!(wire, event.as_raw_fd() as u64);
+    assert!(chip.route(13, 1));
+    assert_eq!(mock.get(uapi::GRP_SOURCE, 13).unwrap(), LEVEL | 1);
+    assert_eq!(mock.take_log(), ["lend 12"]);
 }
 
 /// Promise: a source that others assert needs nothing of this process, and is routed like others.

@@ -28,6 +28,8 @@ pub const GRP_LINE: u32 = defined("KVM_DEV_TRAPLESS_GRP_LINE") as u32;
 pub const GRP_VCPU: u32 = defined("KVM_DEV_TRAPLESS_GRP_VCPU") as u32;
 /// Group: the thread's grant, u64.
 pub const GRP_GRANT: u32 = defined("KVM_DEV_TRAPLESS_GRP_GRANT") as u32;
+/// Group: the eventfd whose wire drives a source, s64.
+pub const GRP_WIRE: u32 = defined("KVM_DEV_TRAPLESS_GRP_WIRE") as u32;
 /// SBI extension: function 0 routes source `a0` to vhart `a1`.
 pub const SBI_EXT: u64 = defined("KVM_SBI_EXT_TRAPLESS");
 
@@ -49,9 +51,9 @@ mod tests {
         assert_eq!(SBI_EXT, 0x0954_5250);
         assert_eq!(
             [
-                GRP_CONFIG, GRP_CTRL, GRP_SOURCE, GRP_LINE, GRP_VCPU, GRP_GRANT
+                GRP_CONFIG, GRP_CTRL, GRP_SOURCE, GRP_LINE, GRP_VCPU, GRP_GRANT, GRP_WIRE
             ],
-            [0, 1, 2, 3, 4, 5]
+            [0, 1, 2, 3, 4, 5, 6]
         );
         assert_eq!(CONFIG_NR_SOURCES, 0);
         assert_eq!((CTRL_INIT, CTRL_SYNC), (0, 1));
