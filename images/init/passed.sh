@@ -1,18 +1,30 @@
-# For workloads whose guests have devices of the host's PCI bus. A script of a workload reads it
+# For workloads whose guests have devices of the host for themselves. A script of a workload reads it
 # first: `. /lib/passed.sh`.
 
-# share_card: gives the host's network card its address, and makes a virtual function of it, which
-# no driver takes yet: sets $function (0000:00:01.1)
+# share_card: gives the host's network card its address, and sets $passed to the end of it that a
+# guest may have: a virtual function (0000:00:01.1), which no driver takes yet, or with device=port
+# its platform port (10009000.virtio_mmio). $bus and $sysfs are where that is, $own_driver is the
+# driver of the host for it.
 share_card() {
     card=$(ls -d /sys/bus/pci/devices/*/sriov_numvfs) || return
     card=${card%/*}
     modprobe virtio_net || return
-    echo 0 >"$card/sriov_drivers_autoprobe"
-    echo 1 >"$card/sriov_numvfs" || return
+    case ${device:-function} in
+    function)
+        bus=pci own_driver=virtio-pci
+        echo 0 >"$card/sriov_drivers_autoprobe"
+        echo 1 >"$card/sriov_numvfs" || return
+        passed=$(basename "$(readlink "$card/virtfn0")")
+        ;;
+    port)
+        bus=platform own_driver=virtio-mmio
+        passed=10009000.virtio_mmio
+        ;;
+    esac
+    sysfs=/sys/bus/$bus/devices/$passed
     interface=$(ls "$card"/virtio*/net)
     ip address add 10.0.0.1/24 dev "$interface" && ip link set "$interface" up || return
-    function=$(basename "$(readlink "$card/virtfn0")")
-    [ -n "$function" ]
+    [ -e "$sysfs" ]
 }
 
 # interrupts_of PATTERN: how often interrupts came whose lines in /proc/interrupts match
@@ -23,7 +35,7 @@ interrupts_of() {
 # passed_interrupts: how often the host took interrupts of passed devices. They are forgotten when
 # the guest ends.
 passed_interrupts() {
-    interrupts_of vfio-msix
+    interrupts_of vfio-
 }
 
 # move_interrupts PATTERN CPU: has this CPU take them

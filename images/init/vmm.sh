@@ -128,29 +128,37 @@ use_other_kernel() {
     done
 }
 
-# bind_vfio DEVICE...: takes PCI devices (0000:00:01.0) from their drivers, for guests
+# bind_vfio DEVICE...: takes PCI devices (0000:00:01.0) and platform devices (10009000.virtio_mmio)
+# from their drivers, for guests
 bind_vfio() {
-    # Nothing checks the data of a device's MSI on its way to an interrupt file, as message windows
-    # do, and iommufd has to be told that guests may have devices in spite of that.
-    unsafe=
-    if has_device riscv,imsics; then unsafe=" allow_unsafe_interrupts=1"; fi
-    for module in "iommufd$unsafe" vfio-pci; do
-        modprobe $module || {
-            echo "Linux $(uname -r) has no module ${module%% *}: use a host kernel with VFIO for RISC-V"
-            return 1
-        }
-    done
     for device; do
-        folder=/sys/bus/pci/devices/$device
+        case $device in
+        *:*) bus=pci driver=vfio-pci reset= ;;
+        # The kernel cannot load the reset by its alias: images have no list of aliases.
+        *) bus=platform driver=vfio-platform reset=vfio_platform_virtio_mmio ;;
+        esac
+        for module in iommufd $driver $reset; do
+            modprobe $module || {
+                echo "Linux $(uname -r) has no module $module: use a host kernel with VFIO for RISC-V"
+                return 1
+            }
+        done
+        # Nothing checks the data of a device's MSI on its way to an interrupt file, as message
+        # windows do, and iommufd has to be told that guests may have devices in spite of that. Of a
+        # device without MSIs it does not know that, either.
+        if [ $bus = platform ] || has_device riscv,imsics; then
+            echo 1 >/sys/module/iommufd/parameters/allow_unsafe_interrupts
+        fi
+        folder=/sys/bus/$bus/devices/$device
         if [ ! -e "$folder" ]; then
-            echo "there is no PCI device $device: $(ls /sys/bus/pci/devices)"
+            echo "there is no $bus device $device: $(ls /sys/bus/$bus/devices)"
             return 1
         fi
-        echo vfio-pci >"$folder/driver_override"
+        echo $driver >"$folder/driver_override"
         if [ -e "$folder/driver" ]; then echo "$device" >"$folder/driver/unbind"; fi
-        echo "$device" >/sys/bus/pci/drivers_probe
+        echo "$device" >/sys/bus/$bus/drivers_probe
         if [ ! -e "$folder/vfio-dev" ]; then
-            echo "vfio-pci does not take $device: the kernel's log says why"
+            echo "$driver does not take $device: the kernel's log says why"
             return 1
         fi
     done
