@@ -80,7 +80,7 @@ def table(results, kind):
         cells = [value(results[c], step, key) for c in circuits]
         yield f"| {label} | " + " | ".join(cells) + " |"
     times = [str(sum(s.get("seconds", 0) for s in results[c].values())) for c in circuits]
-    yield "| time to measure in s | " + " | ".join(times) + " |"
+    yield "| processor time to measure in s | " + " | ".join(times) + " |"
 
 
 def plot(results, step, key, title):
