@@ -81,6 +81,37 @@ fn no_interrupt_of_a_passed_device_is_lost_while_vcpus_move() {
     }
 }
 
+/// Promise: a wire of a passed device interrupts the guest once for each message while vCPUs move and
+/// the guest moves the interrupt, by a wired window without the host, else by the host; nothing is
+/// lost if the guest ends meanwhile.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn a_wire_interrupts_a_guest() {
+    for (machine, delivery) in [
+        ("trapless", "direct"),
+        ("trapless", "relay"),
+        ("aia", "relay"),
+    ] {
+        let set = format!(
+            "device=port messages=500 ends=3 unplug_ms=20 affinity_ms=7 delivery={delivery}"
+        );
+        let run = Run::new(machine, "passed-sequence", &set);
+        run.expect("requests", 500.0);
+        run.expect("lost", 0.0);
+        run.expect("errors", 0.0);
+        run.expect("uses", 5.0);
+        assert!(run.result("moves") > 20.0, "{}", run.name);
+        match delivery {
+            "direct" => {
+                run.expect("relayed", 0.0);
+                run.expect("unhandled", 0.0);
+                run.expect("interrupts", run.result("frames"));
+            }
+            _ => assert!(run.result("relayed") >= 500.0, "{}", run.name),
+        }
+    }
+}
+
 /// Promise: with fewer interrupt files than vCPUs, interrupts of a passed device wait in memory for
 /// those that have none, and are neither lost nor relayed by the host.
 #[test]

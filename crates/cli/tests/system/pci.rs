@@ -138,6 +138,33 @@ fn a_network_card_shares_itself() {
     assert!(error.contains("interrupt by messages only"), "{error}");
 }
 
+/// Gives the platform port to a network of its own, and pings between all ends.
+const PORT: &str = "\
+    expect switches the host off\n\
+    send modprobe virtio_mmio; modprobe virtio_net; ls -d /sys/bus/platform/devices/*/virtio*/net/*\n\
+    send ifconfig eth0 10.0.2.15 up; unshare -n sleep 9999 & A=$!; sleep 0.2\n\
+    send ip link set eth1 netns $A; nsenter -t $A -n ifconfig eth1 10.0.2.21 up\n\
+    send nsenter -t $A -n ping -c 2 10.0.2.2; ping -c 3 10.0.2.21\n\
+    send nsenter -t $A -n ping -c 4 10.0.2.15; grep virtio /proc/interrupts; exit\n";
+
+/// Promise: the platform port of a network card is a device for the stock driver, reaches the card
+/// and the outside, and interrupts by its wire on all machines; two runs are the same.
+#[test]
+fn a_network_card_has_a_platform_port() {
+    let folder = folder("port", PORT);
+    for machine in ["sstc", "aia"] {
+        let run = |name| boot(&folder, machine, name, &["virtio-net,port"]);
+        let (text, ledger) = run("one");
+        for packets in [2, 3, 4] {
+            let all = format!("{packets} packets transmitted, {packets} packets received");
+            assert!(text.contains(&all), "{machine}: {all}: {text}");
+        }
+        assert!(text.contains("10009000.virtio_mmio/virtio"), "{text}");
+        assert!(text.lines().any(|line| line.contains(" 40 ")), "{text}");
+        assert!(ledger == run("two").1, "{machine}: the ledgers differ");
+    }
+}
+
 /// Reads the whole disk, writes, clears and writes again, resets the controller, and reads again.
 const NVME: &str = "\
     expect switches the host off\n\

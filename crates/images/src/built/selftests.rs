@@ -26,6 +26,7 @@ const PARTS: &[&str] = &[
     "arch/x86/include/*",
     "drivers/iommu/*",
     "drivers/irqchip/*",
+    "drivers/vfio/*",
     "include/*",
     "init/Kconfig",
     "kernel/sched/*",
@@ -166,4 +167,38 @@ fn jobs() -> String {
     std::thread::available_parallelism()
         .map_or(1, usize::from)
         .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: what a patch of the series changes is unpacked, so that it applies.
+    #[test]
+    fn parts_hold_what_patches_change() {
+        let patches = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/patches");
+        let unpacked = |path: &str| {
+            let holds = |part: &&&str| match part.strip_suffix('*') {
+                Some(folder) => path.starts_with(folder),
+                None => path == **part,
+            };
+            PARTS.iter().any(|part| holds(&part))
+        };
+        let mut changed = 0;
+        for file in fs::read_dir(patches).expect("the series is there") {
+            let file = file.expect("it can be read").path();
+            if file
+                .extension()
+                .is_none_or(|extension| extension != "patch")
+            {
+                continue;
+            }
+            let text = fs::read_to_string(&file).expect("it is text");
+            for path in text.lines().filter_map(|line| line.strip_prefix("--- a/")) {
+                changed += 1;
+                assert!(unpacked(path), "{}: {path}", file.display());
+            }
+        }
+        assert!(changed > 100);
+    }
 }
