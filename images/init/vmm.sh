@@ -209,7 +209,8 @@ vmm_start() {
         fi
         # Debian's QEMU for riscv64 has no iommufd, so that it needs the container of VFIO.
         for device in $(echo "${trapless_vfio:-}" | tr , ' '); do set -- "$@" -device "vfio-pci,host=$device"; done
-        qemu-system-riscv64 -machine "$(qemu_machine)" -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
+        # Names of threads: vCPUs are moved by them.
+        qemu-system-riscv64 -name debug-threads=on -machine "$(qemu_machine)" -cpu host -smp "$cpus" -m "$memory" -nodefaults -no-reboot \
             ${huge:+-object "memory-backend-memfd,id=ram,size=$memory,hugetlb=on,hugetlbsize=2M"} \
             -display none -serial stdio -kernel "$guest_kernel" -initrd "$guest_initrd" \
             ${interface:+-netdev "tap,id=n,ifname=$interface,script=no,downscript=no$(qemu_vhost)" -device "$(qemu_net),netdev=n"} \
@@ -468,7 +469,7 @@ move_vcpus() {
         count=0
         for task in "/proc/$vmm_pid/task/"*; do
             read -r thread 2>/dev/null <"$task/comm" || continue
-            case $thread in vcpu*)
+            case $thread in vcpu* | "CPU "*)
                 threads="$threads ${task##*/}"
                 count=$((count + 1))
                 ;;

@@ -24,6 +24,8 @@
 #define MIN_SIZE	8
 #define MAX_SIZE	1400
 #define MAX_LOST	3
+/* Of the first request, in a row */
+#define MAX_REFUSED	500
 
 static uint8_t message[MAX_SIZE + 1], answer[MAX_SIZE + 1];
 
@@ -105,22 +107,27 @@ static void wait_a_while(unsigned long mean)
 static int request(int fd, size_t size, unsigned long requests,
 		   unsigned long pause)
 {
-	unsigned long i, lost = 0, in_a_row = 0, errors = 0;
+	unsigned long i = 0, lost = 0, in_a_row = 0, errors = 0, refused = 0;
 	uint32_t *times = malloc(requests * sizeof(*times));
 	uint64_t begin, total = 0;
 	ssize_t got;
 
 	if (!times)
 		fatal("memory");
-	for (i = 0; i < requests && in_a_row < MAX_LOST; i++) {
+	while (i < requests && in_a_row < MAX_LOST) {
 		wait_a_while(pause);
 		fill(i + 1, size);
 		begin = now();
 		if (send(fd, message, size, 0) < 0)
 			fatal("send");
 		got = recv(fd, answer, sizeof(answer), 0);
+		/* The server may not serve yet. */
+		if (got < 0 && errno == ECONNREFUSED && !i && refused++ < MAX_REFUSED) {
+			usleep(10000);
+			continue;
+		}
 		times[i] = now() - begin;
-		total += times[i];
+		total += times[i++];
 		if (got < 0) {
 			if (errno != EAGAIN)
 				fatal("receive");

@@ -5,8 +5,10 @@ mod rig;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rig::{BUFFER, MSIX, RAM, RAM_LEN, Rig, VIRTIO, two_sources};
+use trapless_devices::virtio::{DriverFault, QueueIo, VirtioDevice};
 use trapless_devices::{MmioDevice, Persist, StateReader, StateWriter};
 use trapless_pci::Host;
+use trapless_pci::virtio::VirtioPci;
 use vm_memory::{Bytes, GuestAddress};
 
 /// Promise: software finds the host bridge and the devices, nothing else, and all that a driver of
@@ -91,6 +93,52 @@ fn only_bus_masters_reach_memory() {
     assert_eq!(rig.used(), 2);
     assert_eq!(rig.messages(), [(8, 0x2800_1000, 0x55); 2]);
     assert_eq!(rig.load(MSIX + 0x800, 4), 0);
+}
+
+/// Always has input of another device.
+struct Waiting;
+
+impl VirtioDevice for Waiting {
+    fn device_id(&self) -> u32 {
+        4
+    }
+
+    fn name(&self) -> &'static str {
+        "waiting"
+    }
+
+    fn features(&self) -> u64 {
+        0
+    }
+
+    fn queue_sizes(&self) -> &[u16] {
+        &[8]
+    }
+
+    fn notify(&mut self, _: usize, _: &mut QueueIo<'_>) -> Result<(), DriverFault> {
+        Ok(())
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+}
+
+/// Promise: a function that has input but is not bus master does not keep the machine awake.
+#[test]
+fn input_waits_for_bus_masters() {
+    let mut rig = Rig::with(|host: &mut Host| {
+        host.plug(|at| Box::new(VirtioPci::new(Waiting, at.memory, Box::new(()))));
+    });
+    rig.enable();
+    assert!(!rig.host.needs_poll(), "no driver");
+    rig.start();
+    assert!(rig.host.needs_poll());
+    rig.set_config(1, 4, 2, 2);
+    rig.host.poll();
+    assert!(!rig.host.needs_poll());
+    rig.set_config(1, 4, 2, 6);
+    assert!(rig.host.needs_poll());
 }
 
 /// Promise: what is refused to the device is not written, and the driver is told.

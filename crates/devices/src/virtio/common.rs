@@ -91,6 +91,8 @@ pub struct Common<D> {
     /// What the driver has selected.
     pub select: Select,
     backlog: bool,
+    /// It cannot work now.
+    paused: bool,
 }
 
 /// Registers that say what others are about.
@@ -128,6 +130,7 @@ impl<D: VirtioDevice> Common<D> {
             offered: 0,
             select: Select::default(),
             backlog: false,
+            paused: false,
         }
     }
 
@@ -247,16 +250,18 @@ impl<D: VirtioDevice> Common<D> {
     /// It cannot work now, until [`resume`](Self::resume).
     pub fn pause(&mut self) {
         self.backlog = false;
+        self.paused = true;
     }
 
     /// All queues are looked at in the next call of [`poll`](Self::poll).
     pub fn resume(&mut self) {
         self.backlog = true;
+        self.paused = false;
     }
 
     /// Whether it was stopped, or has input.
     pub fn needs_poll(&self) -> bool {
-        self.backlog || self.running() && self.device.waits()
+        self.backlog || !self.paused && self.running() && self.device.waits()
     }
 
     /// Whether the driver is ready and nothing is wrong.

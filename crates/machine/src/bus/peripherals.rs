@@ -137,7 +137,7 @@ impl Peripherals {
         self.pci.plug_function(make, events)
     }
 
-    /// Plugs a network card with virtual functions into PCI.
+    /// Plugs a network card with several ends into PCI.
     ///
     /// # Errors
     /// As [`plug`](Self::plug), or if it has more virtual functions than fit, or a second platform

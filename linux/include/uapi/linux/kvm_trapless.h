@@ -51,8 +51,8 @@
 #define KVM_DEV_TRAPLESS_GRP_GRANT	5
 
 /*
- * Wire that drives source attr, s64: the eventfd that VFIO signals for it, -1
- * for none.  Write only.
+ * Wire that drives source attr, s64: the eventfd that VFIO signals for it, a
+ * negative value for none.  Write only.
  */
 #define KVM_DEV_TRAPLESS_GRP_WIRE	6
 

@@ -94,6 +94,8 @@ pub struct Handle {
     flags: u32,
     regions: Vec<Region>,
     interrupts: Vec<Interrupts>,
+    /// It has more of either, of which nothing is known here.
+    more: bool,
 }
 
 /// Interrupts of a kind; of a platform device each has a kind of its own.
@@ -160,6 +162,7 @@ impl Handle {
         let interrupts = |index| Self::interrupts(&file, index).unwrap_or_default();
         Ok(Self {
             flags: info.flags,
+            more: info.num_regions.max(info.num_irqs) > MAX_KINDS,
             regions: (0..info.num_regions.min(MAX_KINDS)).map(region).collect(),
             interrupts: (0..info.num_irqs.min(MAX_KINDS)).map(interrupts).collect(),
             file,
@@ -261,6 +264,11 @@ impl Handle {
     /// Number of regions.
     pub fn regions(&self) -> u32 {
         self.regions.len() as u32
+    }
+
+    /// Whether it has regions or kinds of interrupts that this program does not know.
+    pub fn has_more(&self) -> bool {
+        self.more
     }
 
     /// Whether it is a PCI device.

@@ -124,6 +124,11 @@ impl SharedSpace {
                 "--vfio {name}: it is neither a PCI device nor a platform device"
             )));
         }
+        if vfio.is_platform() && vfio.has_more() {
+            return Err(Error::user(format!(
+                "--vfio {name}: the device has more regions or interrupts than can be passed"
+            )));
+        }
         Ok(Arc::new(HostDevice {
             _known: known,
             vfio,
@@ -316,6 +321,8 @@ impl Level for PlatformWire {
     fn enable(&self, trigger: &EventFd, resample: Option<&EventFd>) -> io::Result<()> {
         let vfio = &self.device.vfio;
         vfio.enable(self.index, &[trigger])?;
+        // An interrupt for an earlier trigger may have masked it, and it stays so.
+        self.unmask();
         match resample {
             Some(event) => vfio.unmask_by(self.index, event),
             None => Ok(()),
@@ -409,7 +416,7 @@ fn region(slot: u32, guest: u64, host: u64, len: usize) -> kvm_userspace_memory_
     }
 }
 
-/// A part of a BAR in this process and, if it has a slot, in the guest.
+/// A part of a region in this process and, if it has a slot, in the guest.
 struct Mapped {
     vm: Arc<VmFd>,
     slots: Arc<Mutex<Slots>>,

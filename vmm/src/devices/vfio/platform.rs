@@ -126,6 +126,9 @@ impl Passed {
                 "has no device tree node, which the guest would need",
             ));
         }
+        if device.regions().is_empty() {
+            return Err(refuse("has no registers, by which the guest would name it"));
+        }
         for (region, (len, whole)) in (0..).zip(device.regions()) {
             if !whole {
                 return Err(refuse(

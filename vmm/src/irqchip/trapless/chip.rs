@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use vmm_sys_util::eventfd::EventFd;
 
 /// Errors of KVM by which a wire cannot drive a source.
-const CANNOT: [i32; 3] = [libc::EOPNOTSUPP, libc::ENXIO, libc::EBUSY];
+const CANNOT: [i32; 2] = [libc::EOPNOTSUPP, libc::ENXIO];
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Configured {
@@ -159,7 +159,7 @@ impl Chip {
             Ok(()) => self
                 .configure(number, Kind::Level, Injection::Irqfd)
                 .map(|()| true),
-            // The host cannot, KVM knows nothing of it, or the wire is not this device's alone.
+            // The host cannot, or KVM knows nothing of it.
             Err(e) if CANNOT.contains(&e.raw_os_error().unwrap_or(libc::EOPNOTSUPP)) => {
                 self.port.set(uapi::GRP_SOURCE, attribute, 0)?;
                 Ok(false)

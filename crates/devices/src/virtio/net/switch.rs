@@ -1,4 +1,5 @@
-//! The switch inside a network card with several functions: each has a fixed address.
+//! The switch inside a network card with several ends, functions or others: each has a fixed
+//! address.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,7 @@ struct Port {
     held: VecDeque<Vec<u8>>,
 }
 
-/// One function's end of the switch.
+/// One end of the switch, of a function or of another device.
 ///
 /// A frame goes to the function with its destination address, else to the cable; one to a group
 /// address (IEEE 802.3, section 3.2.3) to all. What arrives by the cable for none of them goes to
