@@ -1,5 +1,5 @@
-# For workloads whose guests have devices of the host for themselves. A script of a workload reads it
-# first: `. /lib/passed.sh`.
+# For workloads whose guests have devices of the host for themselves. A script of a workload reads
+# it first: `. /lib/passed.sh`.
 
 # share_card: gives the host's network card its address, and sets $passed to the end of it that a
 # guest may have: a virtual function (0000:00:01.1), which no driver takes yet, or with device=port

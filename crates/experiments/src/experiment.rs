@@ -86,8 +86,8 @@ pub struct Host {
     /// are there to be passed to guests, behind an IOMMU.
     #[serde(default)]
     pub virtual_functions: usize,
-    /// Whether that card has a platform port, too: a virtio-mmio device with a wire, behind the same
-    /// IOMMU.
+    /// Whether that card has a platform port, too: a virtio-mmio device with a wire, behind the
+    /// same IOMMU.
     #[serde(default)]
     pub platform_port: bool,
     /// MiB of a disk of zeroes on a controller of NVM Express, a PCI device behind an IOMMU; 0:

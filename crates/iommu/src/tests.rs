@@ -225,6 +225,43 @@ fn both_stages_translate() {
     assert_eq!(rig.fault(), implicit, "the table itself is not there");
 }
 
+/// Promise: 64 KiB of equal entries are one page (Svnapot), as every IOMMU has them; other sizes, and
+/// entries that are no such leaf, are refused.
+#[test]
+fn contiguous_entries_are_one_page() {
+    const N: u64 = 1 << 63;
+    let frame = DATA + 0x1_0000;
+    for second in [true, false] {
+        let mut rig = Rig::new();
+        let (table, base) = match second {
+            true => (SECOND + 0x5000, 0),
+            false => (FIRST + 0x2000, 0x4000_0000),
+        };
+        match second {
+            true => rig.context(0, rig.second_stage(LEAF), 0),
+            false => rig.context(0, 0, rig.first_stage(LEAF)),
+        }
+        rig.put(table, &[pte(frame | 0x8000, LEAF) | N; 16]);
+        for page in 0..16 {
+            let address = page * 0x1000 + 8;
+            assert_eq!(rig.go(base + address, Access::Write), Some(frame + address));
+        }
+        rig.no_fault();
+        for wrong in [
+            pte(frame, LEAF) | N,
+            pte(frame | 0x4000, LEAF) | N,
+            pte(frame | 0x9000, LEAF) | N,
+            pte(frame | 0x8000, 1) | N,
+        ] {
+            rig.command(INVAL_DDT, 0);
+            rig.command(VMA, 0);
+            rig.command(GVMA, 0);
+            rig.put(table, &[wrong]);
+            assert_eq!(rig.go(base, Access::Read), None, "{wrong:#x}");
+        }
+    }
+}
+
 /// Promise: what was translated once stays so until a command names it, whatever software has
 /// written meanwhile; entries that were not valid are not kept.
 #[test]

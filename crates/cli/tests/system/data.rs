@@ -421,7 +421,7 @@ fn record_of_a_killed_command_goes_beyond_the_last_typed_line() {
     let again = replay(&folder, &[]);
     let printed = String::from_utf8_lossy(&again.stdout);
     // Progress is noted five times a second, but not by a thread that waits for a processor.
-    assert!(printed.contains("tick 5\n"), "{printed}");
+    assert!(printed.contains("tick 5\r\n"), "{printed}");
 }
 
 /// Promise: a session that does not do what its script expects leaves its ledger and its trace.

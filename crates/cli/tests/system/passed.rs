@@ -81,8 +81,8 @@ fn no_interrupt_of_a_passed_device_is_lost_while_vcpus_move() {
     }
 }
 
-/// Promise: a wire of a passed device interrupts the guest once for each message while vCPUs move and
-/// the guest moves the interrupt, by a wired window without the host, else by the host; nothing is
+/// Promise: a wire of a passed device interrupts the guest once for each message while vCPUs and
+/// interrupt move, by a wired window without the host, else by the host; nothing is
 /// lost if the guest ends meanwhile.
 #[test]
 #[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]

@@ -16,8 +16,10 @@ mod pte {
     pub const G: u64 = 1 << 5;
     pub const A: u64 = 1 << 6;
     pub const D: u64 = 1 << 7;
-    /// Neither Svnapot nor Svpbmt, and reserved ones.
-    pub const RESERVED: u64 = 0x3ff << 54;
+    /// Svpbmt, which is not there, and reserved ones.
+    pub const RESERVED: u64 = 0x1ff << 54;
+    /// Svnapot, which each IOMMU has (section 6.4): the leaf is one of several that are equal.
+    pub const N: u64 = 1 << 63;
 }
 
 /// A scheme of a stage, by its number of levels.
@@ -95,8 +97,13 @@ fn step(entry: u64, level: u8) -> Option<Step> {
         return None;
     }
     if rwx == 0 {
-        let plain = entry & (pte::A | pte::D | pte::U) == 0 && level > 0;
+        let plain = entry & (pte::A | pte::D | pte::U | pte::N) == 0 && level > 0;
         return plain.then_some(Step::Table((entry >> 10 & PPN) << 12));
+    }
+    if entry & pte::N != 0 {
+        // 64 KiB are the only size there is (Privileged Architecture, section on Svnapot).
+        let size = level == 0 && entry >> 10 & 0xf == 8;
+        return size.then_some(Step::Leaf);
     }
     let aligned = (entry >> 10) & ((1 << (9 * u32::from(level))) - 1) == 0;
     aligned.then_some(Step::Leaf)
@@ -104,10 +111,14 @@ fn step(entry: u64, level: u8) -> Option<Step> {
 
 /// What a leaf entry says of the page of `address`.
 fn leaf(entry: u64, level: u8, address: u64) -> Leaf {
-    let inside = address & ((1 << (12 + 9 * u32::from(level))) - 1) & !0xfff;
+    let (bits, frame) = match entry & pte::N {
+        0 => (12 + 9 * u32::from(level), entry >> 10 & PPN),
+        _ => (16, entry >> 10 & PPN & !0xf),
+    };
+    let inside = address & ((1 << bits) - 1) & !0xfff;
     let dirty = entry & pte::D != 0;
     Leaf {
-        page: (entry >> 10 & PPN) << 12 | inside,
+        page: frame << 12 | inside,
         level,
         read: entry & pte::R != 0,
         write: entry & pte::W != 0 && dirty,
