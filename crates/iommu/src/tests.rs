@@ -225,8 +225,8 @@ fn both_stages_translate() {
     assert_eq!(rig.fault(), implicit, "the table itself is not there");
 }
 
-/// Promise: 64 KiB of equal entries are one page (Svnapot), as every IOMMU has them; other sizes, and
-/// entries that are no such leaf, are refused.
+/// Promise: 64 KiB of equal entries are one page (Svnapot), as every IOMMU has them; other sizes,
+/// and entries that are no such leaf, are refused.
 #[test]
 fn contiguous_entries_are_one_page() {
     const N: u64 = 1 << 63;

@@ -1,7 +1,7 @@
 //! Wires of passed devices: INTx of a PCI function, interrupts of a platform device. Hardware
-//! drives the guest's source, or VFIO masks the wire when it is asserted, until it is told that the guest
-//! has completed the interrupt: by KVM if that knows, by the controller of this process, or after a
-//! look at the device.
+//! drives the guest's source, or VFIO masks the wire when it is asserted, until it is told that
+//! the guest has completed the interrupt: by KVM if that knows, by the controller of this process,
+//! or after a look at the device.
 
 use crate::devices::locked::Served;
 use crate::devices::vfio::device::{Device, Region};
