@@ -6,7 +6,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Default size of the folder in bytes, as far as the disk has room.
 const MOST: u64 = 8 << 30;
@@ -14,6 +14,9 @@ const MOST: u64 = 8 << 30;
 const SHARE: u64 = 4;
 /// Bytes of the disk that are always left free.
 const RESERVE: u64 = 256 << 20;
+/// How far the times of new files can be behind the clock: file systems take that of the kernel's
+/// last tick, of which there are 100 in a second or more.
+const TICK: Duration = Duration::from_millis(10);
 /// Suffixes of names: of checkpoints, of bases with shared pages, and of files that are being
 /// written.
 pub const DONE: &str = "checkpoint";
@@ -46,7 +49,7 @@ impl Store {
         (most != Some(0) && fs::create_dir_all(&folder).is_ok()).then(|| Self {
             folder,
             most,
-            since: SystemTime::now(),
+            since: SystemTime::now() - TICK,
         })
     }
 
@@ -248,7 +251,6 @@ fn free(folder: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::time::Duration;
 
     use super::*;
 
