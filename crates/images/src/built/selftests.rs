@@ -173,16 +173,22 @@ fn jobs() -> String {
 mod tests {
     use super::*;
 
-    /// Promise: what a patch of the series changes is unpacked, so that it applies.
+    /// Promise: what a patch of the series changes is unpacked, so that it applies, for the
+    /// selftests and for KVM as a module.
     #[test]
     fn parts_hold_what_patches_change() {
-        let patches = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../linux/patches");
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let patches = project.join("linux/patches");
+        let recipe = fs::read_to_string(project.join("images/kvm.toml")).expect("it is there");
+        let recipe: toml::Table = recipe.parse().expect("it is TOML");
+        let kvm = recipe["build"]["source"].as_array().expect("a list");
+        let kvm: Vec<&str> = kvm.iter().filter_map(|part| part.as_str()).collect();
         let unpacked = |path: &str| {
-            let holds = |part: &&&str| match part.strip_suffix('*') {
+            let selftests = PARTS.iter().any(|part| match part.strip_suffix('*') {
                 Some(folder) => path.starts_with(folder),
-                None => path == **part,
-            };
-            PARTS.iter().any(|part| holds(&part))
+                None => path == *part,
+            });
+            selftests && kvm.iter().any(|part| Path::new(path).starts_with(part))
         };
         let mut changed = 0;
         for file in fs::read_dir(patches).expect("the series is there") {
