@@ -1,17 +1,20 @@
-//! Compiles decoded blocks to machine code of the host: x86-64, one template per instruction.
+//! Compiles decoded blocks to machine code of the host, one template per instruction.
 //!
 //! ```text
-//! Jit ── buffer: memory that is writable or executable        (buffer.rs)
-//!  ├──── trampolines: in and out of compiled code, lookup      (trampolines.rs)
-//!  ├──── region: loops of blocks                              (region.rs, x64/region.rs)
-//!  └──── block: one block                                      (block.rs)
-//!         ├── templates of operations                          (template.rs)
-//!         ├── integers, anywhere and in scratch registers      (integer.rs, scratch.rs)
-//!         ├── floating point, atomics                          (float.rs, atomic.rs)
-//!         ├── loads and stores, inline TLB probe               (memory.rs, group.rs)
-//!         ├── CSRs                                             (csr.rs)
-//!         ├── branches, jumps, chains                          (control.rs)
-//!         └── shared state: block, registers; encodings        (compiler.rs, encode.rs)
+//! Jit                                                          (native/mod.rs)
+//!  ├── buffer: memory that is writable or executable           (native/buffer.rs)
+//!  ├── listing: text of what was compiled                      (native/listing.rs)
+//!  ├── region: loops of blocks                                 (native/region.rs)
+//!  └── the kind of host                                        (native/x64/)
+//!       ├── trampolines: in and out of compiled code, lookup   (trampolines.rs)
+//!       ├── block: one block                                   (block.rs)
+//!       │    ├── templates of operations                       (template.rs)
+//!       │    ├── integers, anywhere and in scratch registers   (integer.rs, scratch.rs)
+//!       │    ├── floating point, atomics                       (float.rs, atomic.rs)
+//!       │    ├── loads and stores, inline TLB probe            (memory.rs, group.rs)
+//!       │    ├── CSRs                                          (csr.rs)
+//!       │    └── branches, jumps, chains                       (control.rs)
+//!       └── shared state: block, registers; encodings          (compiler.rs, encode.rs)
 //! ```
 //!
 //! The compiler is independent of harts. [`Context`] is the part of a hart that compiled code uses,
@@ -23,9 +26,9 @@
 //! physical address, and finds its program counter in a register.
 
 #[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
-mod x64;
+mod native;
 #[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
-pub use x64::Jit;
+pub use native::Jit;
 
 #[cfg(not(all(target_arch = "x86_64", unix, not(feature = "no-compiler"))))]
 mod none;
@@ -33,8 +36,6 @@ mod none;
 pub use none::Jit;
 
 mod context;
-#[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
-mod region;
 pub use context::{Context, CsrState, FloatState, Interrupts, Reservation, Timer};
 
 use trapless_isa::port::CsrOp;
@@ -205,11 +206,6 @@ impl Position {
         self.0 as usize & 0xFF
     }
 
-    #[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
-    pub(crate) fn bits(self) -> i32 {
-        self.0 as i32
-    }
-
     /// Offset in the page in bytes.
     #[must_use]
     pub fn offset(self) -> u64 {
@@ -227,23 +223,6 @@ pub type Helper = unsafe extern "C" fn(context: *mut Context, block: u32, at: Po
 pub struct CsrRequest(u32);
 
 impl CsrRequest {
-    #[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
-    pub(crate) fn new(number: u16, op: CsrOp) -> Self {
-        let kind = match op {
-            CsrOp::Read => 0,
-            CsrOp::Write(_) => 1,
-            CsrOp::Swap(_) => 2,
-            CsrOp::Set(_) => 3,
-            CsrOp::Clear(_) => 4,
-        };
-        Self(u32::from(number & 0xFFF) | kind << 12)
-    }
-
-    #[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
-    pub(crate) fn bits(self) -> i32 {
-        self.0 as i32
-    }
-
     /// Number of the CSR.
     #[must_use]
     pub fn number(self) -> u16 {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Loops in which harts are seen for long are compiled once more, as regions
-//! (crates/jit/src/region.rs).
+//! (crates/jit/src/native/region.rs).
 //!
 //! Compiled code checks the limit and charges a block as the interpreter does at its start, and
 //! probes the TLBs at the same places. So nothing that a guest or a ledger can see depends on which

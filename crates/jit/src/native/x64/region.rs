@@ -1,4 +1,4 @@
-//! Code of regions: what [`Plan`](crate::region::Plan) plans.
+//! Code of regions: what [`Plan`](crate::native::region::Plan) plans.
 //!
 //! ```text
 //! block ── jmp ── entry of a head ── head ⇄ other blocks ─┬─ edges that leave ─── block
@@ -20,10 +20,10 @@ use trapless_isa::inst::CostClass;
 
 use super::compiler::{BlockCompiler, Shared, Target};
 use super::encode::{self, ADDRESS, Alu, LOAD_64, STORE_64, Width};
-use super::listing::Parts;
 use super::regs::{R14, R15, RAX, RBX, Registers, Uses, at, x_at};
 use crate::Position;
-use crate::region::{Charge, Edge, Node, Plan};
+use crate::native::listing::Parts;
+use crate::native::region::{Charge, Edge, Node, Plan};
 
 impl<'a> BlockCompiler<'a> {
     /// Emits the region of `plan`, whose blocks are executed as often as `weight` says by their
@@ -211,7 +211,7 @@ impl BlockCompiler<'_> {
             return false;
         };
         self.charge(Charge::default().minus(beyond));
-        let (at, block) = (at.bits(), self.source.block as i32);
+        let (at, block) = (at.bits() as i32, self.source.block as i32);
         dynasm!(self.ops; .arch x64; mov eax, at; mov ecx, block; jmp =>rest);
         true
     }

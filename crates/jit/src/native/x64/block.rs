@@ -6,10 +6,10 @@ use trapless_isa::inst::{CostClass, Inst};
 
 use super::compiler::{BlockCompiler, Cold};
 use super::encode::{self, Alu, Width};
-use super::listing::Parts;
 use super::regs::{R14, R15, RBX, at};
 use super::template::{Template, template_of};
 use super::trampolines;
+use crate::native::listing::Parts;
 use crate::{Position, Source};
 
 impl<'a> BlockCompiler<'a> {

@@ -8,15 +8,11 @@ use std::fmt::Write;
 use std::mem::offset_of;
 use std::ops::Range;
 
-use iced_x86::{
-    Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter, OpKind, Register,
-    SymbolResolver, SymbolResult,
-};
 use trapless_isa::disasm;
 use trapless_isa::disasm::{f_name, x_name};
 use trapless_isa::inst::{Inst, NO_REG};
 
-use super::regs::BIAS;
+use super::host::disassembly::disassemble;
 use crate::{CodeListener, Context, Source};
 
 /// Ranges of a block's code in its batch, in bytes.
@@ -137,75 +133,49 @@ impl Listing {
     }
 
     fn host(&self, text: &mut String, batch: &Batch<'_>, part: &Range<usize>) {
-        let code = &batch.code[part.clone()];
-        let start = batch.start + part.start as u64;
-        let instructions = || Decoder::with_ip(64, code, start, DecoderOptions::NONE);
-        let names = instructions()
-            .into_iter()
-            .filter_map(|instruction| self.names.get_key_value(&instruction.near_branch_target()))
-            .map(|(&address, name)| (address, name.clone()))
-            .collect();
         let symbols = Symbols {
-            names,
+            names: &self.names,
             slots: self.slots.clone(),
             batch: batch.start..batch.start + batch.code.len() as u64,
         };
-        let mut formatter = IntelFormatter::with_options(Some(Box::new(symbols)), None);
-        let options = formatter.options_mut();
-        options.set_hex_prefix("0x");
-        options.set_hex_suffix("");
-        options.set_uppercase_hex(false);
-        options.set_small_hex_numbers_in_decimal(true);
-        options.set_show_branch_size(false);
-        options.set_signed_immediate_operands(true);
-        options.set_space_after_operand_separator(true);
-        for instruction in &mut instructions() {
-            let mut line = String::new();
-            formatter.format(&instruction, &mut line);
-            let _ = writeln!(text, "  +{:#06x}: {line}", instruction.ip() - batch.start);
-        }
+        let (code, start) = (&batch.code[part.clone()], batch.start + part.start as u64);
+        disassemble(code, start, &symbols, |address, line| {
+            let _ = writeln!(text, "  +{:#06x}: {line}", address - batch.start);
+        });
     }
 }
 
 /// Names of host addresses.
-struct Symbols {
-    /// Targets of jumps and calls outside the batch, and blocks.
-    names: BTreeMap<u64, String>,
+pub(super) struct Symbols<'a> {
+    /// Code outside the batch, and blocks.
+    names: &'a BTreeMap<u64, String>,
     slots: Range<u64>,
     batch: Range<u64>,
 }
 
-impl SymbolResolver for Symbols {
-    fn symbol(
-        &mut self,
-        instruction: &Instruction,
-        _: u32,
-        operand: Option<u32>,
-        address: u64,
-        _: u32,
-    ) -> Option<SymbolResult<'_>> {
-        let kind = operand.map(|operand| instruction.op_kind(operand));
-        let name = match kind? {
-            OpKind::NearBranch64 => match self.names.get(&address) {
-                Some(name) => name.clone(),
-                None if self.batch.contains(&address) => {
-                    format!("+{:#06x}", address - self.batch.start)
-                }
-                None => "elsewhere".into(),
-            },
-            OpKind::Memory if self.slots.contains(&address) => {
-                format!("site {}", (address - self.slots.start) / 8)
+impl Symbols<'_> {
+    /// Name of the target of a jump.
+    pub fn target(&self, address: u64) -> String {
+        match self.names.get(&address) {
+            Some(name) => name.clone(),
+            None if self.batch.contains(&address) => {
+                format!("+{:#06x}", address - self.batch.start)
             }
-            OpKind::Memory if instruction.memory_base() == Register::RBX => field(address)?,
-            _ => return None,
-        };
-        Some(SymbolResult::with_string(address, name))
+            None => "elsewhere".into(),
+        }
+    }
+
+    /// Name of a jump's target in memory.
+    pub fn slot(&self, address: u64) -> Option<String> {
+        let site = (address.checked_sub(self.slots.start)?) / 8;
+        self.slots
+            .contains(&address)
+            .then(|| format!("site {site}"))
     }
 }
 
-/// Name of the field at a displacement from the base register.
-fn field(displacement: u64) -> Option<String> {
-    let offset = displacement.wrapping_add(BIAS as u64) as usize;
+/// Name of the field of [`Context`] at an offset.
+pub(super) fn field(offset: usize) -> Option<String> {
     let register = |start: usize, count: usize| {
         let index = offset.checked_sub(start)? / 8;
         (index < count && (offset - start) % 8 == 0).then_some(index as u8)

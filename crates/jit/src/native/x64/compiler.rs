@@ -8,10 +8,10 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
 
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
-use super::probe::Probe;
 use super::regs::{Host, Place, RAX, RBX, Registers, Uses, x_at};
 use super::trampolines::Trampolines;
-use crate::region::{Charge, Edge};
+use crate::native::probe::Probe;
+use crate::native::region::{Charge, Edge};
 use crate::{Known, Options, Position, Source};
 
 /// Slow path of an instruction.
@@ -129,7 +129,7 @@ impl BlockCompiler<'_> {
 
     /// Emits a jump to the helper that executes the last instruction.
     pub fn finish(&mut self, at: Position) {
-        let (at, block) = (at.bits(), self.source.block as i32);
+        let (at, block) = (at.bits() as i32, self.source.block as i32);
         let finish = self.trampolines.finish as usize;
         dynasm!(self.ops
             ; .arch x64
@@ -141,7 +141,7 @@ impl BlockCompiler<'_> {
 
     /// Emits a call of the helper that executes an instruction.
     pub fn execute(&mut self, at: Position) {
-        let (at, block) = (at.bits(), self.source.block as i32);
+        let (at, block) = (at.bits() as i32, self.source.block as i32);
         let execute = self.trampolines.execute as usize;
         dynasm!(self.ops
             ; .arch x64

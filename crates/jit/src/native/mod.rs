@@ -1,51 +1,32 @@
-//! The compiler for x86-64 with BMI.
+//! Compilers for hosts that have one: everything that does not depend on the kind of host.
 
-// The assembler's macro converts register numbers that are `u8` already.
-#![allow(clippy::useless_conversion)]
-
-mod atomic;
-mod block;
 mod buffer;
-mod compiler;
-mod control;
-mod csr;
-mod encode;
-mod float;
-mod group;
-mod integer;
 mod listing;
-mod memory;
 mod probe;
-mod region;
-mod regs;
-mod scratch;
-mod template;
-mod trampolines;
 
-use std::arch::is_x86_feature_detected;
-use std::collections::BTreeMap;
+mod region;
+mod x64;
+
+use x64 as host;
+
 use std::num::NonZeroU64;
 
-use dynasm::dynasm;
-use dynasmrt::DynasmLabelApi;
+use trapless_isa::port::CsrOp;
 
-use crate::region::Plan;
 use crate::{
-    Code, CodeListener, Context, Exit, Head, Helpers, Known, Options, Region, Site, Source,
+    Code, CodeListener, Context, CsrRequest, Exit, Helpers, Known, Options, Position, Site, Source,
 };
 use buffer::Buffer;
-use encode::Assembler;
+use host::trampolines::Trampolines;
 use listing::{Batch, Listing, Parts};
-use regs::Registers;
-use template::template_of;
-use trampolines::Trampolines;
 
 /// Maximum number of patchable jumps; when they are used up, all code is dropped.
 const SITES: usize = 1 << 19;
 /// Minimum size of code in bytes: the trampolines and some blocks.
 const LEAST_CODE: usize = 16 << 10;
-/// Maximum size of code in bytes: every jump reaches all of it with a 32-bit displacement.
-const MOST_CODE: usize = 1 << 30;
+/// What compiled code returns for [`Exit::Crossing`], and -1 for [`Exit::Unknown`]; else it is a
+/// site.
+const CROSSING: i64 = -2;
 
 /// Compiled code of a machine.
 pub struct Jit {
@@ -59,20 +40,46 @@ pub struct Jit {
     listing: Option<Listing>,
 }
 
+/// Code that is not in the buffer yet.
+struct Emitted {
+    code: Vec<u8>,
+    /// Where the code of each block is.
+    parts: Vec<Parts>,
+}
+
+impl Position {
+    fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+impl CsrRequest {
+    fn new(number: u16, op: CsrOp) -> Self {
+        let kind = match op {
+            CsrOp::Read => 0,
+            CsrOp::Write(_) => 1,
+            CsrOp::Swap(_) => 2,
+            CsrOp::Set(_) => 3,
+            CsrOp::Clear(_) => 4,
+        };
+        Self(u32::from(number & 0xFFF) | kind << 12)
+    }
+
+    fn bits(self) -> u32 {
+        self.0
+    }
+}
+
 impl Jit {
     /// An empty compiler for up to `capacity` bytes of code, but at least some kilobytes. `None` if
     /// this host's processor lacks an extension, or the host refuses memory.
     #[must_use]
     pub fn new(options: Options, helpers: &Helpers, capacity: usize) -> Option<Self> {
-        let known = is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("lzcnt")
-            && is_x86_feature_detected!("popcnt");
-        if !known {
+        if !host::supported() {
             return None;
         }
-        let mut buffer = Buffer::new(SITES * 8, capacity.clamp(LEAST_CODE, MOST_CODE)).ok()?;
+        let capacity = capacity.clamp(LEAST_CODE, host::MOST_CODE);
+        let mut buffer = Buffer::new(SITES * 8, capacity).ok()?;
         let trampolines = Trampolines::new(&mut buffer, helpers)?;
         let trampolines_size = buffer.used();
         Some(Self {
@@ -92,28 +99,7 @@ impl Jit {
             return None;
         }
         let (first, base) = (self.sites, self.buffer.next());
-        let mut ops = Assembler::new(base);
-        let entries = entries(&mut ops, sources);
-        let mut block = compiler::BlockCompiler {
-            ops,
-            base,
-            source: sources.first()?,
-            options: &self.options,
-            trampolines: &self.trampolines,
-            targets: compiler::Targets {
-                entries: &entries,
-                known,
-            },
-            slots: self.buffer.data(),
-            sites: &mut self.sites,
-            at: 0,
-            cold: compiler::Cold::default(),
-            registers: Registers::of_blocks(),
-            region: None,
-        };
-        let all: Vec<_> = sources.iter().collect();
-        let parts = block.emit(&all, |block, index| block.hot(sources.get(index + 1)));
-        let code = block.ops.finalize().ok()?;
+        let Emitted { code, parts } = self.emit(sources, known)?;
         self.buffer.append(&code)?;
         if let Some(listing) = &mut self.listing {
             listing.batch(&Batch {
@@ -126,92 +112,6 @@ impl Jit {
         self.unlink(first);
         let code = |parts: Parts| NonZeroU64::new((base + parts.hot.start) as u64).map(Code);
         parts.into_iter().map(code).collect()
-    }
-
-    /// Compiles the loops through the block at offset `from` of a page, if there are any, as a
-    /// region, to which the code of their heads is diverted. `compiled` returns a block of the page
-    /// and its code, `weight` how often a block is executed, about, by its number. `None`: there is
-    /// no loop that a region can contain, or no room.
-    pub fn compile_region<'a>(
-        &mut self,
-        from: u32,
-        compiled: &dyn Fn(u32) -> Option<(Source<'a>, Code)>,
-        weight: &dyn Fn(u32) -> u64,
-    ) -> Option<Region> {
-        let fits = |source: &Source<'_>| {
-            let mut inside = source.insts.iter().filter(|inst| !inst.op.ends_block());
-            inside.all(|inst| template_of(inst).is_some())
-        };
-        let block = |offset| compiled(offset).map(|(source, _)| source).filter(&fits);
-        let plan = Plan::find(from, block, |source| weight(source.block))?;
-        // Two edges and a check of each block, and what is left of copies.
-        if self.sites as usize + 6 * plan.nodes.len() > SITES {
-            return None;
-        }
-        let (first, base) = (self.sites, self.buffer.next());
-        let mut ops = Assembler::new(base);
-        let heads: Vec<(usize, Source<'_>)> = plan.heads().collect();
-        let copies: Vec<Source<'_>> = heads.iter().map(|(_, source)| *source).collect();
-        let entries = entries(&mut ops, &copies);
-        let known = |_, offset| compiled(offset).map(|(_, code)| code);
-        let mut block = compiler::BlockCompiler {
-            ops,
-            base,
-            source: copies.first()?,
-            options: &self.options,
-            trampolines: &self.trampolines,
-            targets: compiler::Targets {
-                entries: &entries,
-                known: &known,
-            },
-            slots: self.buffer.data(),
-            sites: &mut self.sites,
-            at: 0,
-            cold: compiler::Cold::default(),
-            registers: Registers::of_blocks(),
-            region: None,
-        };
-        let (entered, mut parts) = block.region(&plan, weight);
-        let all: Vec<_> = copies.iter().collect();
-        parts.extend(block.emit(&all, |block, index| block.hot(copies.get(index + 1))));
-        let code = block.ops.finalize().ok()?;
-        self.buffer.append(&code)?;
-        if let Some(listing) = &mut self.listing {
-            let inside = plan.nodes.iter().map(|node| node.source);
-            let sources: Vec<_> = inside.chain(copies.iter().copied()).collect();
-            listing.region(
-                &Batch {
-                    sources: &sources,
-                    parts: &parts,
-                    code: &code,
-                    start: base as u64,
-                },
-                &entered,
-            );
-        }
-        self.unlink(first);
-        let heads = copies.iter().zip(entered).map(|(source, at)| {
-            let (_, old) = compiled(source.offset)?;
-            let code = Code(NonZeroU64::new((base + at.start) as u64)?);
-            self.divert(old, code).then_some(Head {
-                block: source.block,
-                offset: source.offset,
-                code,
-            })
-        });
-        Some(Region {
-            heads: heads.flatten().collect(),
-            blocks: plan.nodes.iter().map(|node| node.source.block).collect(),
-        })
-    }
-
-    /// Lets the code of a block jump to other code of that block.
-    fn divert(&mut self, from: Code, to: Code) -> bool {
-        let mut ops = Assembler::new(from.address() as usize);
-        let to = to.address() as usize;
-        dynasm!(ops; .arch x64; jmp extern to);
-        let jump = ops.finalize();
-        jump.is_ok_and(|jump| self.buffer.overwrite(from.address() as usize, &jump))
     }
 
     /// Lets jumps from `first` on return.
@@ -304,21 +204,10 @@ impl Jit {
         let site = unsafe { enter(context, code.address()) };
         match u32::try_from(site) {
             Ok(site) => Exit::Jump(Site(site)),
-            Err(_) if site == trampolines::CROSSING as u64 => Exit::Crossing,
+            Err(_) if site == CROSSING as u64 => Exit::Crossing,
             Err(_) => Exit::Unknown,
         }
     }
-}
-
-/// Labels of blocks that jumps go to directly.
-fn entries(
-    ops: &mut Assembler,
-    sources: &[Source<'_>],
-) -> BTreeMap<(u32, u32), dynasmrt::DynamicLabel> {
-    let linked = sources.iter().filter(|source| source.crossing.is_none());
-    linked
-        .map(|source| ((source.page, source.offset), ops.new_dynamic_label()))
-        .collect()
 }
 
 #[cfg(test)]
@@ -326,7 +215,7 @@ mod tests {
     use trapless_isa::Inst;
 
     use super::*;
-    use crate::{CsrAnswer, CsrRequest, Position};
+    use crate::CsrAnswer;
 
     unsafe extern "C" fn no_csr(_: *mut Context, _: CsrRequest, _: u64) -> CsrAnswer {
         CsrAnswer { value: 0, done: 0 }
@@ -346,7 +235,7 @@ mod tests {
             execute: nothing,
             csr: no_csr,
         };
-        Jit::new(Options::default(), &helpers, capacity).expect("a processor with BMI2 and FMA")
+        Jit::new(Options::default(), &helpers, capacity).expect("a host with a compiler")
     }
 
     fn block(words: &[u32]) -> Vec<Inst> {

@@ -39,4 +39,11 @@ impl Probe {
             aligned: number & 1 != 0,
         }
     }
+
+    /// Name of its slow probe, for listings.
+    pub fn name(self) -> String {
+        let kind = if self.write { "store" } else { "load" };
+        let aligned = if self.aligned { "_aligned" } else { "" };
+        format!("probe_{kind}{}{aligned}", 8 * self.size)
+    }
 }

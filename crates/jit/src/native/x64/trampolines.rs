@@ -3,15 +3,16 @@
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
-use super::buffer::Buffer;
 use super::encode::{self, Alu, Assembler, LOAD_64, Width};
-use super::probe::Probe;
 use super::regs::{Host, PINNED, R13, R14, R15, RBX, RCX, RDX, at, x_at};
+use crate::native::CROSSING;
+use crate::native::buffer::Buffer;
+use crate::native::probe::Probe;
 use crate::{Helpers, MARK, TLB_ENTRIES};
 
 /// Addresses of the code that all blocks share.
 #[derive(Clone, Copy)]
-pub(super) struct Trampolines {
+pub(crate) struct Trampolines {
     /// `fn(context, code) -> site or -1`.
     pub enter: u64,
     /// Returns [`Exit::Unknown`](crate::Exit::Unknown), with the program counter in `r13`.
@@ -45,10 +46,6 @@ pub(super) struct Trampolines {
     /// [`CsrAnswer`](crate::CsrAnswer) in `rax` and `rdx`.
     pub csr: u64,
 }
-
-/// Return value of `enter` for [`Exit::Crossing`](crate::Exit::Crossing); -1 is
-/// [`Exit::Unknown`](crate::Exit::Unknown).
-pub(super) const CROSSING: i64 = -2;
 
 /// Callee-saved registers of the host's calling convention.
 const SAVED: [Host; 6] = [RBX, Host(5), Host(12), R13, R14, R15];
@@ -410,16 +407,8 @@ impl Trampolines {
             (self.csr, "csr"),
         ];
         let named = named.map(|(address, name)| (address, name.to_owned()));
-        let probes = self
-            .slow_probes
-            .iter()
-            .enumerate()
-            .map(|(number, &address)| {
-                let probe = Probe::from_number(number);
-                let kind = if probe.write { "store" } else { "load" };
-                let aligned = if probe.aligned { "_aligned" } else { "" };
-                (address, format!("probe_{kind}{}{aligned}", 8 * probe.size))
-            });
+        let probes = self.slow_probes.iter().enumerate();
+        let probes = probes.map(|(number, &address)| (address, Probe::from_number(number).name()));
         named.into_iter().chain(probes).collect()
     }
 }

@@ -138,8 +138,15 @@ impl Buffer {
     pub fn overwrite(&mut self, at: usize, code: &[u8]) -> bool {
         let offset = at.wrapping_sub(self.code());
         let room = self.capacity().checked_sub(offset);
-        room.is_some_and(|room| code.len() <= room)
-            && (self.write_by_kernel(code, at) || self.write(code, offset).is_ok())
+        let fits = room.is_some_and(|room| code.len() <= room);
+        if !fits || !(self.write_by_kernel(code, at) || self.write(code, offset).is_ok()) {
+            return false;
+        }
+        // SAFETY: the range lies in the mapping, and nothing writes it while `self` is borrowed.
+        let written = unsafe { std::slice::from_raw_parts(at as *const u8, code.len()) };
+        // Hosts whose caches of instructions do not follow memory have to be told.
+        dynasmrt::cache_control::synchronize_icache(written);
+        true
     }
 
     /// Writes `code` at address `at` by the kernel; `false` if it refuses.

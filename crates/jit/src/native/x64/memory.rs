@@ -6,8 +6,8 @@ use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, Slow};
 use super::encode::{self, ADDRESS, Form};
-use super::probe::{CACHE_BLOCK, Probe};
 use super::regs::{Host, Place, RAX, RDX, at};
+use crate::native::probe::{CACHE_BLOCK, Probe};
 use crate::{Position, TLB_ENTRIES};
 
 /// An integer load or store.

@@ -211,7 +211,7 @@ const _: () = {
 /// Displacement from `rbx` of a field of [`Context`].
 macro_rules! at {
     ($($field:tt)+) => {
-        const { std::mem::offset_of!($crate::Context, $($field)+) as i32 - $crate::x64::regs::BIAS as i32 }
+        const { std::mem::offset_of!($crate::Context, $($field)+) as i32 - $crate::native::x64::regs::BIAS as i32 }
     };
 }
 pub(super) use at;

@@ -65,7 +65,7 @@ impl BlockCompiler<'_> {
     /// Emits a call of the helper for a CSR instruction; the block resumes at `back`.
     pub fn call_csr(&mut self, inst: &Inst, at: Position, back: DynamicLabel) {
         self.csr_operand(inst, RDX);
-        let request = CsrRequest::new(number(inst), op(inst)).bits();
+        let request = CsrRequest::new(number(inst), op(inst)).bits() as i32;
         let csr = self.trampolines.csr as usize;
         dynasm!(self.ops
             ; .arch x64
