@@ -5,7 +5,7 @@
 //!  ├── buffer: memory that is writable or executable           (native/buffer.rs)
 //!  ├── listing: text of what was compiled                      (native/listing.rs)
 //!  ├── region: loops of blocks                                 (native/region.rs)
-//!  └── the kind of host                                        (native/x64/)
+//!  └── the kind of host                                        (native/x64/, native/aarch64/)
 //!       ├── trampolines: in and out of compiled code, lookup   (trampolines.rs)
 //!       ├── block: one block                                   (block.rs)
 //!       │    ├── templates of operations                       (template.rs)
@@ -25,14 +25,38 @@
 //! Code is position-independent in the guest's address space: a block is compiled once for its
 //! physical address, and finds its program counter in a register.
 
-#[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
+#[cfg(all(
+    any(
+        all(target_arch = "x86_64", unix),
+        all(target_arch = "aarch64", target_os = "linux")
+    ),
+    not(feature = "no-compiler")
+))]
 mod native;
-#[cfg(all(target_arch = "x86_64", unix, not(feature = "no-compiler")))]
+#[cfg(all(
+    any(
+        all(target_arch = "x86_64", unix),
+        all(target_arch = "aarch64", target_os = "linux")
+    ),
+    not(feature = "no-compiler")
+))]
 pub use native::Jit;
 
-#[cfg(not(all(target_arch = "x86_64", unix, not(feature = "no-compiler"))))]
+#[cfg(not(all(
+    any(
+        all(target_arch = "x86_64", unix),
+        all(target_arch = "aarch64", target_os = "linux")
+    ),
+    not(feature = "no-compiler")
+)))]
 mod none;
-#[cfg(not(all(target_arch = "x86_64", unix, not(feature = "no-compiler"))))]
+#[cfg(not(all(
+    any(
+        all(target_arch = "x86_64", unix),
+        all(target_arch = "aarch64", target_os = "linux")
+    ),
+    not(feature = "no-compiler")
+)))]
 pub use none::Jit;
 
 mod context;

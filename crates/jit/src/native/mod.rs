@@ -4,9 +4,16 @@ mod buffer;
 mod listing;
 mod probe;
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
 mod region;
+#[cfg(target_arch = "x86_64")]
 mod x64;
 
+#[cfg(target_arch = "aarch64")]
+use aarch64 as host;
+#[cfg(target_arch = "x86_64")]
 use x64 as host;
 
 use std::num::NonZeroU64;

@@ -1,0 +1,147 @@
+//! State shared by all parts of the compiler: the block, the code so far, and the location of guest
+//! registers.
+
+use std::collections::BTreeMap;
+
+use dynasmrt::DynamicLabel;
+use trapless_isa::inst::{Inst, NO_REG};
+
+use super::encode::{self, Assembler, LOAD_64, STORE_64};
+use super::regs::{CONTEXT, Host, Place, X0, X1, ZERO, place, x_at};
+use super::trampolines::Trampolines;
+use crate::native::probe::Probe;
+use crate::{Known, Options, Position, Source};
+
+/// Slow path of an instruction.
+pub(super) struct Slow {
+    pub at: Position,
+    /// The instruction, if it is a CSR instruction; these end blocks.
+    pub csr: Option<Inst>,
+    /// Entry of the slow path.
+    pub out: DynamicLabel,
+    /// Entry after a miss of the inline TLB probe: address in `x0`, address of the entry in `x1`.
+    pub miss: DynamicLabel,
+    /// Where the fast path resumes if the slow probe hits, with the addend in `x1`.
+    pub hit: DynamicLabel,
+    /// The inline TLB probe, if there is one.
+    pub probe: Option<Probe>,
+    /// Where the block resumes.
+    pub back: DynamicLabel,
+}
+
+/// Blocks that jumps inside a page can go to directly.
+#[derive(Clone, Copy)]
+pub(super) struct Targets<'a> {
+    /// Blocks that are compiled together, by page and offset.
+    pub entries: &'a BTreeMap<(u32, u32), DynamicLabel>,
+    /// Others.
+    pub known: Known<'a>,
+}
+
+/// A place to jump to.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Label(DynamicLabel),
+    Code(usize),
+}
+
+/// Rarely executed code of a block; it is placed behind the hot code of all blocks of a batch.
+#[derive(Default)]
+pub(super) struct Cold {
+    /// Taken if the limit is reached at the block's start.
+    pub limit_reached: Option<DynamicLabel>,
+    /// Taken if memory holds another instruction than the one across pages that was compiled.
+    pub other: Option<DynamicLabel>,
+    /// Taken if a call finds too many frames on the stack, and where it goes on.
+    pub full: Option<(DynamicLabel, DynamicLabel)>,
+    /// Taken if a return, whose target is in `x0`, does not match the last call.
+    pub unmatched: Option<DynamicLabel>,
+    /// Taken branches to offsets that have no code yet.
+    pub gotos: Vec<(DynamicLabel, i32)>,
+    pub slow: Vec<Slow>,
+}
+
+/// The state of the compilation of a block.
+pub(super) struct BlockCompiler<'a> {
+    pub ops: Assembler,
+    /// The block being compiled.
+    pub source: &'a Source<'a>,
+    pub options: &'a Options,
+    pub trampolines: &'a Trampolines,
+    pub targets: Targets<'a>,
+    /// Address of the array of sites' targets.
+    pub slots: usize,
+    /// Sites allocated.
+    pub sites: &'a mut u32,
+    /// Offset in the page of the instruction being compiled.
+    pub at: i32,
+    pub cold: Cold,
+}
+
+impl BlockCompiler<'_> {
+    /// Code for an offset of the block's page, if it is known.
+    pub fn direct(&self, offset: i32) -> Option<Target> {
+        if !(0..4096).contains(&offset) || self.source.crossing.is_some() {
+            return None;
+        }
+        let place = (self.source.page, offset as u32);
+        match self.targets.entries.get(&place) {
+            Some(&label) => Some(Target::Label(label)),
+            None => {
+                let code = (self.targets.known)(place.0, place.1)?;
+                Some(Target::Code(code.address() as usize))
+            }
+        }
+    }
+
+    /// Moves what the helpers for an instruction are told to their registers.
+    fn tell(&mut self, at: Position) {
+        encode::set(&mut self.ops, X0, at.bits().into());
+        encode::set(&mut self.ops, X1, self.source.block.into());
+    }
+
+    /// Emits a jump to the helper that executes the last instruction.
+    pub fn finish(&mut self, at: Position) {
+        self.tell(at);
+        self.ops.jump(self.trampolines.finish as usize);
+    }
+
+    /// Emits a call of the helper that executes an instruction.
+    pub fn execute(&mut self, at: Position) {
+        self.tell(at);
+        self.ops.call(self.trampolines.execute as usize);
+    }
+
+    /// Host register with the value of guest register `x`: its own, the zero register, or
+    /// `scratch`.
+    pub fn value(&mut self, x: u8, scratch: Host) -> Host {
+        match place(x) {
+            Place::Zero => ZERO,
+            Place::Host(host) => host,
+            Place::Memory(x) => {
+                encode::memory(&mut self.ops, LOAD_64, scratch, CONTEXT, x_at(x));
+                scratch
+            }
+        }
+    }
+
+    /// Host register in which to compute the value of guest register `x`: its own, or `x0`.
+    pub fn target(x: u8) -> Host {
+        match place(x) {
+            Place::Host(host) => host,
+            _ => X0,
+        }
+    }
+
+    /// Moves a value computed in `host` to the location of guest register `x`.
+    pub fn put(&mut self, x: u8, host: Host) {
+        match place(x) {
+            Place::Host(own) => encode::copy(&mut self.ops, own, host),
+            // The result is discarded.
+            Place::Memory(NO_REG) | Place::Zero => {}
+            Place::Memory(x) => {
+                encode::memory(&mut self.ops, STORE_64, host, CONTEXT, x_at(x));
+            }
+        }
+    }
+}

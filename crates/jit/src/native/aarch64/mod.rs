@@ -1,0 +1,67 @@
+//! The compiler for aarch64.
+
+mod atomic;
+mod block;
+mod compiler;
+mod control;
+mod csr;
+pub(super) mod disassembly;
+mod encode;
+mod float;
+mod integer;
+mod memory;
+mod regs;
+mod template;
+pub(super) mod trampolines;
+
+use std::collections::BTreeMap;
+
+use super::{Emitted, Jit};
+use crate::{Code, Known, Region, Source};
+use encode::Assembler;
+
+/// Maximum size of code in bytes: every jump reaches all of it.
+pub(super) const MOST_CODE: usize = 64 << 20;
+
+/// Code uses nothing but what each processor of this kind has.
+pub(super) fn supported() -> bool {
+    true
+}
+
+impl Jit {
+    /// Emits the code of blocks, for the end of the buffer.
+    pub(super) fn emit(&mut self, sources: &[Source<'_>], known: Known<'_>) -> Option<Emitted> {
+        let mut ops = Assembler::new(self.buffer.next());
+        let linked = sources.iter().filter(|source| source.crossing.is_none());
+        let entries: BTreeMap<_, _> = linked
+            .map(|source| ((source.page, source.offset), ops.new_dynamic_label()))
+            .collect();
+        let mut block = compiler::BlockCompiler {
+            ops,
+            source: sources.first()?,
+            options: &self.options,
+            trampolines: &self.trampolines,
+            targets: compiler::Targets {
+                entries: &entries,
+                known,
+            },
+            slots: self.buffer.data(),
+            sites: &mut self.sites,
+            at: 0,
+            cold: compiler::Cold::default(),
+        };
+        let parts = block.emit(sources);
+        let code = block.ops.finalize()?;
+        Some(Emitted { code, parts })
+    }
+
+    /// Regions are not compiled for this host.
+    pub fn compile_region<'a>(
+        &mut self,
+        _: u32,
+        _: &dyn Fn(u32) -> Option<(Source<'a>, Code)>,
+        _: &dyn Fn(u32) -> u64,
+    ) -> Option<Region> {
+        None
+    }
+}
