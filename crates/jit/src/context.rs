@@ -105,9 +105,10 @@ pub struct FloatState {
     pub ready: u8,
     /// Compiled code has computed in floating point since it was entered: 0 or 1.
     pub used: u8,
-    /// `mxcsr` with all exceptions masked, to nearest, and no flags.
+    /// On x86-64, `mxcsr` with all exceptions masked, to nearest, and no flags.
     pub clean: u32,
-    /// `mxcsr` when compiled code was left or a helper called, if [`used`](Self::used).
+    /// The host's exception flags when compiled code was left or a helper called, if
+    /// [`used`](Self::used): `mxcsr`, or on aarch64 `FPSR`.
     pub host_flags: u32,
 }
 
@@ -177,6 +178,39 @@ impl Reservation {
         size: 0,
         value: 0,
     };
+}
+
+/// Exception flags of RISC-V (unprivileged specification, "Floating-Point Control and Status
+/// Register"), each by the number of its bit in [`FloatState::host_flags`]: invalid, division by 0,
+/// overflow, underflow, inexact.
+///
+/// On aarch64 they are those of `FPSR`, elsewhere those of `mxcsr` (AMD64 manual, volume 1, "MXCSR
+/// Register"), which has a bit for denormal operands, too.
+pub(crate) const HOST_FLAGS: [(u32, u8); 5] = if cfg!(target_arch = "aarch64") {
+    [(0, 16), (1, 8), (2, 4), (3, 2), (4, 1)]
+} else {
+    [(0, 16), (2, 8), (3, 4), (4, 2), (5, 1)]
+};
+
+impl FloatState {
+    /// The flags that compiled code has raised, as in `fflags`.
+    #[must_use]
+    pub fn raised(&self) -> u8 {
+        if self.used == 0 {
+            return 0;
+        }
+        let raised = |(bit, flag)| {
+            if self.host_flags >> bit & 1 != 0 {
+                flag
+            } else {
+                0
+            }
+        };
+        HOST_FLAGS
+            .map(raised)
+            .into_iter()
+            .fold(0, |all, flag| all | flag)
+    }
 }
 
 /// `mxcsr`: all exceptions masked, to nearest, no flags.

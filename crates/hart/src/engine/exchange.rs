@@ -10,7 +10,6 @@ use crate::config::HartConfig;
 use crate::csr::plain::plain_csrs;
 use crate::csr::read::SSTATUS;
 use crate::csr::write::VSSTATUS;
-use crate::fpu::flag;
 use crate::hart::Hart;
 use crate::observe::activity::Activity;
 
@@ -75,14 +74,6 @@ impl Hart {
             self.tlb.sum_changed(self.state.sum_changes);
             self.state.sum_changes = 0;
         }
-        if self.state.float.used != 0 {
-            let raised = self.state.float.host_flags;
-            let bit = |from: u32, to: u8| if raised >> from & 1 != 0 { to } else { 0 };
-            self.state.float.fflags |= bit(0, flag::NV)
-                | bit(2, flag::DZ)
-                | bit(3, flag::OF)
-                | bit(4, flag::UF)
-                | bit(5, flag::NX);
-        }
+        self.state.float.fflags |= self.state.float.raised();
     }
 }

@@ -96,6 +96,7 @@ impl Listing {
     }
 
     /// Writes a region with the ways to its heads, and copies of these.
+    #[cfg(target_arch = "x86_64")] // Others have no regions.
     pub fn region(&mut self, batch: &Batch<'_>, entered: &[Range<usize>]) {
         let heads = batch.sources.iter().rev().take(entered.len()).rev();
         let heads: Vec<_> = heads.zip(entered).collect();

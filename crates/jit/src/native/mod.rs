@@ -27,6 +27,13 @@ use buffer::Buffer;
 use host::trampolines::Trampolines;
 use listing::{Batch, Listing, Parts};
 
+/// Rounding modes in instructions.
+mod rm {
+    pub const NEAREST: u8 = 0;
+    pub const ZERO: u8 = 1;
+    pub const DYNAMIC: u8 = 7;
+}
+
 /// Maximum number of patchable jumps; when they are used up, all code is dropped.
 const SITES: usize = 1 << 19;
 /// Minimum size of code in bytes: the trampolines and some blocks.

@@ -63,6 +63,9 @@ impl BlockCompiler<'_> {
         }
         encode::add(&mut self.ops, CYCLES, CYCLES, source.cost.into());
         encode::add(&mut self.ops, INSTRET, INSTRET, source.insts.len() as i64);
+        if Self::uses_float(source.insts) {
+            self.begin_float();
+        }
         // Offset of the next instruction, if execution falls through.
         let onward = match self.instructions() {
             Some((inst, at)) => self.last(inst, at),
@@ -107,6 +110,9 @@ impl BlockCompiler<'_> {
         for (from, to) in cold.gotos {
             dynasm!(self.ops; .arch aarch64; =>from);
             self.goto(to);
+        }
+        for underflow in cold.underflows {
+            self.underflow(&underflow);
         }
         cold.slow.append(&mut self.cold.slow);
         for slow in cold.slow {

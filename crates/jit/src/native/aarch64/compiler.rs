@@ -7,6 +7,7 @@ use dynasmrt::DynamicLabel;
 use trapless_isa::inst::{Inst, NO_REG};
 
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
+use super::float::Underflow;
 use super::regs::{CONTEXT, Host, Place, X0, X1, ZERO, place, x_at};
 use super::trampolines::Trampolines;
 use crate::native::probe::Probe;
@@ -58,6 +59,7 @@ pub(super) struct Cold {
     pub unmatched: Option<DynamicLabel>,
     /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
+    pub underflows: Vec<Underflow>,
     pub slow: Vec<Slow>,
 }
 

@@ -135,13 +135,6 @@ pub(super) fn indexed(ops: &mut Assembler, form: Form, register: Host, base: Hos
     ops.push_u32(0x3820_6800 | form.bits(register) | registers);
 }
 
-/// Emits an access at `base + offset`, -256..=255, of any alignment.
-pub(super) fn unscaled(ops: &mut Assembler, form: Form, register: Host, base: Host, offset: i32) {
-    debug_assert!((-256..256).contains(&offset), "{offset}");
-    let offset = (offset as u32 & 0x1FF) << 12;
-    ops.push_u32(0x3800_0000 | form.bits(register) | offset | u32::from(base.0) << 5);
-}
-
 /// Emits `to = value`.
 pub(super) fn set(ops: &mut Assembler, to: Host, value: u64) {
     let part = |at: u32| (value >> (16 * at)) as u16;
@@ -243,8 +236,6 @@ mod tests {
         same!(|ops| indexed(ops, LOAD_S32, X0, X1, X2), ldrsw x0, [x1, x2]);
         same!(|ops| indexed(ops, STORE_8, X0, X1, X2), strb w0, [x1, x2]);
         same!(|ops| indexed(ops, LOAD_32.float(), X0, X1, X2), ldr s0, [x1, x2]);
-        same!(|ops| unscaled(ops, LOAD_S16, X0, X1, -3), ldursh x0, [x1, -3]);
-        same!(|ops| unscaled(ops, STORE_64, X0, X1, 255), stur x0, [x1, 255]);
         same!(|ops| copy(ops, X0, X1), mov x0, x1);
         same!(|ops| copy(ops, X0, ZERO), mov x0, xzr);
         same!(|ops| add(ops, X0, X1, 0xFFF), add x0, x1, 0xFFF);

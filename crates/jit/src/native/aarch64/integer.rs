@@ -23,7 +23,7 @@ pub(super) enum Integer {
     /// `rs1` combined with the immediate.
     Logical(Logical),
     /// `rs1` compared with the immediate.
-    Compare(fn(&mut Assembler, Host)),
+    CompareImmediate(fn(&mut Assembler, Host)),
     /// `rs1` changed by the 6-bit immediate.
     Immediate(fn(&mut Assembler, Host, Host, u32)),
     /// `rs1` combined with the bit whose number is the immediate, or with all others.
@@ -76,7 +76,7 @@ impl BlockCompiler<'_> {
                 };
                 encode::logical(&mut self.ops, how, to, a, bits);
             }
-            Integer::Compare(set) => {
+            Integer::CompareImmediate(set) => {
                 let a = self.value(inst.rs1, X0);
                 encode::set(&mut self.ops, X2, value as u64);
                 dynasm!(self.ops; .arch aarch64; cmp X(a), x2);

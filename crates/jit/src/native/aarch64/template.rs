@@ -15,8 +15,8 @@ use super::encode::{
     STORE_16, STORE_32, STORE_64,
 };
 use super::float::Float::{self, *};
-use super::float::Injection;
 use super::float::Precision::{Double, Single};
+use super::float::{Injection, Tiny};
 use super::integer::Bit;
 use super::integer::Integer::{self, *};
 use super::memory::Access;
@@ -54,7 +54,11 @@ pub(super) fn template_of(inst: &Inst) -> Option<Template> {
     if inst.rd == NO_REG && semantics::computes(inst.op) {
         return Some(Template::Nothing);
     }
-    template(inst.op)
+    let rounds = |template: &Template| match template {
+        Template::Float(how) => how.rounds(inst.rm),
+        _ => true,
+    };
+    template(inst.op).filter(rounds)
 }
 
 /// The template of an operation; without one, the interpreter executes it.
@@ -67,8 +71,8 @@ fn template(op: Op) -> Option<Template> {
         Op::Auipc => Integer(PcRelative),
         Op::Addi => Integer(Add),
         Op::Addiw => Integer(AddWord),
-        Op::Slti => Integer(Compare(emit!(|ops, to| cset X(to), lt))),
-        Op::Sltiu => Integer(Compare(emit!(|ops, to| cset X(to), lo))),
+        Op::Slti => Integer(CompareImmediate(emit!(|ops, to| cset X(to), lt))),
+        Op::Sltiu => Integer(CompareImmediate(emit!(|ops, to| cset X(to), lo))),
         Op::Slt => Integer(Two(emit!(|ops, to, a, b| cmp X(a), X(b); cset X(to), lt))),
         Op::Sltu => Integer(Two(emit!(|ops, to, a, b| cmp X(a), X(b); cset X(to), lo))),
         Op::Xori => Integer(Logical(Logical::Xor)),
@@ -350,15 +354,158 @@ fn template(op: Op) -> Option<Template> {
         // F and D
         Op::Flw => Float(Load(Single)),
         Op::Fsw => Float(Store(Single)),
+        Op::FaddS => Float(Arithmetic(
+            Single,
+            Tiny::Never,
+            emit!(|ops| fadd s0, s0, s1),
+        )),
+        Op::FsubS => Float(Arithmetic(
+            Single,
+            Tiny::Never,
+            emit!(|ops| fsub s0, s0, s1),
+        )),
+        Op::FmulS => Float(Arithmetic(
+            Single,
+            Tiny::Possibly,
+            emit!(|ops| fmul s0, s0, s1),
+        )),
+        Op::FdivS => Float(Arithmetic(
+            Single,
+            Tiny::Possibly,
+            emit!(|ops| fdiv s0, s0, s1),
+        )),
+        Op::FsqrtS => Float(SquareRoot(Single, emit!(|ops| fsqrt s0, s0))),
+        Op::FmaddS => Float(Fused(Single, emit!(|ops| fmadd s0, s0, s1, s2))),
+        Op::FmsubS => Float(Fused(Single, emit!(|ops| fnmsub s0, s0, s1, s2))),
+        Op::FnmsubS => Float(Fused(Single, emit!(|ops| fmsub s0, s0, s1, s2))),
+        Op::FnmaddS => Float(Fused(Single, emit!(|ops| fnmadd s0, s0, s1, s2))),
+        Op::FsgnjS => Float(InjectSign(Single, Injection::Copy)),
+        Op::FsgnjnS => Float(InjectSign(Single, Injection::Negate)),
+        Op::FsgnjxS => Float(InjectSign(Single, Injection::Xor)),
+        Op::FeqS => Float(Compare(
+            Single,
+            emit!(|ops, to| fcmp s0, s1; cset X(to), eq),
+        )),
+        Op::FltS => Float(Compare(
+            Single,
+            emit!(|ops, to| fcmpe s0, s1; cset X(to), mi),
+        )),
+        Op::FleS => Float(Compare(
+            Single,
+            emit!(|ops, to| fcmpe s0, s1; cset X(to), ls),
+        )),
+        Op::FcvtWS => Float(ToInteger(
+            Single,
+            [
+                emit!(|ops, to| fcvtns W(to), s0; sxtw X(to), W(to)),
+                emit!(|ops, to| fcvtzs W(to), s0; sxtw X(to), W(to)),
+            ],
+        )),
+        Op::FcvtWuS => Float(ToInteger(
+            Single,
+            [
+                emit!(|ops, to| fcvtnu W(to), s0; sxtw X(to), W(to)),
+                emit!(|ops, to| fcvtzu W(to), s0; sxtw X(to), W(to)),
+            ],
+        )),
+        Op::FcvtLS => Float(ToInteger(
+            Single,
+            [
+                emit!(|ops, to| fcvtns X(to), s0),
+                emit!(|ops, to| fcvtzs X(to), s0),
+            ],
+        )),
+        Op::FcvtLuS => Float(ToInteger(
+            Single,
+            [
+                emit!(|ops, to| fcvtnu X(to), s0),
+                emit!(|ops, to| fcvtzu X(to), s0),
+            ],
+        )),
+        Op::FcvtSW => Float(FromInteger(Single, emit!(|ops, from| scvtf s0, W(from)))),
+        Op::FcvtSWu => Float(FromInteger(Single, emit!(|ops, from| ucvtf s0, W(from)))),
+        Op::FcvtSL => Float(FromInteger(Single, emit!(|ops, from| scvtf s0, X(from)))),
+        Op::FcvtSLu => Float(FromInteger(Single, emit!(|ops, from| ucvtf s0, X(from)))),
         Op::FmvXW => Float(MoveToInteger(Single)),
         Op::FmvWX => Float(MoveFromInteger(Single)),
         Op::Fld => Float(Load(Double)),
         Op::Fsd => Float(Store(Double)),
-        Op::FsgnjD => Float(InjectSign(Injection::Copy)),
-        Op::FsgnjnD => Float(InjectSign(Injection::Negate)),
-        Op::FsgnjxD => Float(InjectSign(Injection::Xor)),
+        Op::FaddD => Float(Arithmetic(
+            Double,
+            Tiny::Never,
+            emit!(|ops| fadd d0, d0, d1),
+        )),
+        Op::FsubD => Float(Arithmetic(
+            Double,
+            Tiny::Never,
+            emit!(|ops| fsub d0, d0, d1),
+        )),
+        Op::FmulD => Float(Arithmetic(
+            Double,
+            Tiny::Possibly,
+            emit!(|ops| fmul d0, d0, d1),
+        )),
+        Op::FdivD => Float(Arithmetic(
+            Double,
+            Tiny::Possibly,
+            emit!(|ops| fdiv d0, d0, d1),
+        )),
+        Op::FsqrtD => Float(SquareRoot(Double, emit!(|ops| fsqrt d0, d0))),
+        Op::FmaddD => Float(Fused(Double, emit!(|ops| fmadd d0, d0, d1, d2))),
+        Op::FmsubD => Float(Fused(Double, emit!(|ops| fnmsub d0, d0, d1, d2))),
+        Op::FnmsubD => Float(Fused(Double, emit!(|ops| fmsub d0, d0, d1, d2))),
+        Op::FnmaddD => Float(Fused(Double, emit!(|ops| fnmadd d0, d0, d1, d2))),
+        Op::FsgnjD => Float(InjectSign(Double, Injection::Copy)),
+        Op::FsgnjnD => Float(InjectSign(Double, Injection::Negate)),
+        Op::FsgnjxD => Float(InjectSign(Double, Injection::Xor)),
+        Op::FeqD => Float(Compare(
+            Double,
+            emit!(|ops, to| fcmp d0, d1; cset X(to), eq),
+        )),
+        Op::FltD => Float(Compare(
+            Double,
+            emit!(|ops, to| fcmpe d0, d1; cset X(to), mi),
+        )),
+        Op::FleD => Float(Compare(
+            Double,
+            emit!(|ops, to| fcmpe d0, d1; cset X(to), ls),
+        )),
+        Op::FcvtWD => Float(ToInteger(
+            Double,
+            [
+                emit!(|ops, to| fcvtns W(to), d0; sxtw X(to), W(to)),
+                emit!(|ops, to| fcvtzs W(to), d0; sxtw X(to), W(to)),
+            ],
+        )),
+        Op::FcvtWuD => Float(ToInteger(
+            Double,
+            [
+                emit!(|ops, to| fcvtnu W(to), d0; sxtw X(to), W(to)),
+                emit!(|ops, to| fcvtzu W(to), d0; sxtw X(to), W(to)),
+            ],
+        )),
+        Op::FcvtLD => Float(ToInteger(
+            Double,
+            [
+                emit!(|ops, to| fcvtns X(to), d0),
+                emit!(|ops, to| fcvtzs X(to), d0),
+            ],
+        )),
+        Op::FcvtLuD => Float(ToInteger(
+            Double,
+            [
+                emit!(|ops, to| fcvtnu X(to), d0),
+                emit!(|ops, to| fcvtzu X(to), d0),
+            ],
+        )),
+        Op::FcvtDW => Float(FromInteger(Double, emit!(|ops, from| scvtf d0, W(from)))),
+        Op::FcvtDWu => Float(FromInteger(Double, emit!(|ops, from| ucvtf d0, W(from)))),
+        Op::FcvtDL => Float(FromInteger(Double, emit!(|ops, from| scvtf d0, X(from)))),
+        Op::FcvtDLu => Float(FromInteger(Double, emit!(|ops, from| ucvtf d0, X(from)))),
         Op::FmvXD => Float(MoveToInteger(Double)),
         Op::FmvDX => Float(MoveFromInteger(Double)),
+        Op::FcvtSD => Float(Narrow),
+        Op::FcvtDS => Float(Widen),
 
         // Executed by the interpreter: rare, or they end blocks (see `BlockCompiler::last`).
         Op::Illegal
@@ -406,56 +553,11 @@ fn template(op: Op) -> Option<Template> {
         | Op::HsvH
         | Op::HsvW
         | Op::HsvD
-        | Op::FaddS
-        | Op::FsubS
-        | Op::FmulS
-        | Op::FdivS
-        | Op::FsqrtS
-        | Op::FmaddS
-        | Op::FmsubS
-        | Op::FnmsubS
-        | Op::FnmaddS
-        | Op::FsgnjS
-        | Op::FsgnjnS
-        | Op::FsgnjxS
-        | Op::FeqS
-        | Op::FltS
-        | Op::FleS
-        | Op::FcvtWS
-        | Op::FcvtLS
-        | Op::FcvtLuS
-        | Op::FcvtSW
-        | Op::FcvtSWu
-        | Op::FcvtSL
-        | Op::FcvtSLu
-        | Op::FaddD
-        | Op::FsubD
-        | Op::FmulD
-        | Op::FdivD
-        | Op::FsqrtD
-        | Op::FmaddD
-        | Op::FmsubD
-        | Op::FnmsubD
-        | Op::FnmaddD
-        | Op::FeqD
-        | Op::FltD
-        | Op::FleD
-        | Op::FcvtWD
-        | Op::FcvtLD
-        | Op::FcvtLuD
-        | Op::FcvtDW
-        | Op::FcvtDWu
-        | Op::FcvtDL
-        | Op::FcvtDLu
-        | Op::FcvtSD
-        | Op::FcvtDS
         | Op::FminS
         | Op::FmaxS
-        | Op::FcvtWuS
         | Op::FclassS
         | Op::FminD
         | Op::FmaxD
-        | Op::FcvtWuD
         | Op::FclassD
         | Op::CboInval
         | Op::CboClean

@@ -3,7 +3,7 @@
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
-use super::encode::{self, Assembler, LOAD_64, Logical, STORE_64};
+use super::encode::{self, Assembler, LOAD_8, LOAD_64, Logical, STORE_32, STORE_64};
 use super::regs::{
     BASE, CONTEXT, CYCLES, DATA_TLB, FETCH_TLB, Host, INSTRET, LIMIT, PAGE, PINNED, X0, X2, X16,
     X17, at,
@@ -184,6 +184,10 @@ fn spill(ops: &mut Assembler) {
     for (host, field) in FIELDS {
         encode::memory(ops, STORE_64, host, CONTEXT, field);
     }
+    encode::memory(ops, LOAD_8, X16, CONTEXT, at!(float.used));
+    dynasm!(ops; .arch aarch64; cbz w16, >integers; mrs x16, FPSR);
+    encode::memory(ops, STORE_32, X16, CONTEXT, at!(float.host_flags));
+    dynasm!(ops; .arch aarch64; integers:);
 }
 
 /// Reloads registers after the hart may have changed them. Changes `x16` and `x17`.
@@ -202,6 +206,9 @@ fn reload(ops: &mut Assembler) {
     for (host, field) in FIELDS.into_iter().chain(only_read) {
         encode::memory(ops, LOAD_64, host, CONTEXT, field);
     }
+    // The host's code has raised flags of its own.
+    encode::memory(ops, LOAD_8, X16, CONTEXT, at!(float.used));
+    dynasm!(ops; .arch aarch64; cbz w16, >integers; msr FPSR, xzr; integers:);
 }
 
 /// Calls a helper, whose other arguments are in their registers.
@@ -216,6 +223,10 @@ fn call_instruction(ops: &mut Assembler, helper: u64) {
     dynasm!(ops; .arch aarch64; mov w2, w0);
     call(ops, helper);
 }
+
+/// The system register FPSR, as instructions name it, and its bit for underflow.
+pub(super) const FPSR: u32 = 0x5A21;
+pub(super) const UNDERFLOW: u32 = 3;
 
 /// Bits of an index of a TLB.
 pub(super) const TLB_BITS: u32 = TLB_ENTRIES.trailing_zeros();

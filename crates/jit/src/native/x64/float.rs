@@ -12,14 +12,8 @@ use trapless_isa::inst::Inst;
 use super::compiler::{BlockCompiler, Slow};
 use super::encode::Assembler;
 use super::regs::{RAX, at, f_at};
+use crate::native::rm;
 use crate::{FLOAT_DIRTY, FLOAT_NEAREST, Position};
-
-/// Rounding modes in instructions.
-mod rm {
-    pub const NEAREST: u8 = 0;
-    pub const ZERO: u8 = 1;
-    pub const DYNAMIC: u8 = 7;
-}
 
 /// Template of an operation of F or D.
 #[derive(Clone, Copy)]

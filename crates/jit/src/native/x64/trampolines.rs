@@ -5,6 +5,7 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 
 use super::encode::{self, Alu, Assembler, LOAD_64, Width};
 use super::regs::{Host, PINNED, R13, R14, R15, RBX, RCX, RDX, at, x_at};
+use crate::context::HOST_FLAGS;
 use crate::native::CROSSING;
 use crate::native::buffer::Buffer;
 use crate::native::probe::Probe;
@@ -347,21 +348,18 @@ fn slow_probe(ops: &mut Assembler, probe: Probe) {
     );
 }
 
-/// Exception flags of RISC-V for the low bits of the host's floating-point control register (AMD64
-/// manual, volume 1, "MXCSR Register"; RISC-V, "Floating-Point Control and Status Register").
+/// Exception flags of RISC-V for the low bits of the host's floating-point control register.
 const FLAGS: [u8; 64] = {
-    // Invalid, denormal operand (which RISC-V does not report), division by zero, overflow,
-    // underflow, inexact.
-    let of_bit = [16, 0, 8, 4, 2, 1];
     let mut flags = [0; 64];
     let mut host = 0;
     while host < 64 {
-        let mut bit = 0;
-        while bit < 6 {
+        let mut at = 0;
+        while at < HOST_FLAGS.len() {
+            let (bit, flag) = HOST_FLAGS[at];
             if host >> bit & 1 != 0 {
-                flags[host] |= of_bit[bit];
+                flags[host] |= flag;
             }
-            bit += 1;
+            at += 1;
         }
         host += 1;
     }
