@@ -70,7 +70,7 @@ pub struct MachineArgs {
 /// What executes instructions.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EngineName {
-    /// Compiles what runs often to machine code (x86-64 hosts; others interpret).
+    /// Compiles what runs often to machine code (x86-64 and aarch64 hosts; others interpret).
     #[default]
     Jit,
     /// Interprets everything.

@@ -1,8 +1,9 @@
 //! Memory for code, never writable and executable at once.
 //!
-//! On Linux it is never writable: code is written through `/proc/self/mem`, as debuggers set
-//! breakpoints. Changing the protection twice takes several microseconds, and more while another
-//! thread of the process runs; it is the fallback where the kernel refuses such writes.
+//! On x86-64 with Linux it is never writable: code is written through `/proc/self/mem`, as
+//! debuggers set breakpoints. Changing the protection twice takes several microseconds, and more
+//! while another thread of the process runs; it is the fallback where the kernel refuses such
+//! writes.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -35,6 +36,11 @@ enum Writer {
 impl Writer {
     /// For the process that runs now.
     fn new() -> Self {
+        // Emulators of aarch64 hosts may not see what the kernel writes: they notice changed code
+        // by its protection (QEMU before version 8.1).
+        if cfg!(target_arch = "aarch64") {
+            return Self::Protection;
+        }
         let memory = OpenOptions::new().write(true).open("/proc/self/mem");
         memory.map_or(Self::Protection, |file| Self::Kernel(process::id(), file))
     }

@@ -115,7 +115,7 @@ pub enum Cost {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineChoice {
-    /// Compiles what runs often to machine code (x86-64 hosts; others interpret).
+    /// Compiles what runs often to machine code (x86-64 and aarch64 hosts; others interpret).
     #[default]
     Jit,
     /// Interprets everything.

@@ -17,6 +17,10 @@ pub fn disassemble(
     let mut page = None;
     for (word, at) in code.chunks_exact(4).zip((start..).step_by(4)) {
         let bits = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        if let Some(text) = access_of_fpsr(bits) {
+            line(at, &text);
+            continue;
+        }
         let mut text = match InstDecoder::default().decode(&mut U8Reader::new(word)) {
             Ok(instruction) => {
                 let distance = instruction
@@ -52,6 +56,19 @@ pub fn disassemble(
             }
         }
         line(at, &text);
+    }
+}
+
+/// A move from or to FPSR, of which the decoder knows neither the name nor the zero register.
+fn access_of_fpsr(bits: u32) -> Option<String> {
+    let register = match bits & 31 {
+        31 => "xzr".into(),
+        x => format!("x{x}"),
+    };
+    match bits & !31 {
+        0xD53B_4420 => Some(format!("mrs {register}, fpsr")),
+        0xD51B_4420 => Some(format!("msr fpsr, {register}")),
+        _ => None,
     }
 }
 

@@ -212,6 +212,7 @@ mod tests {
     use dynasm::dynasm;
 
     use super::super::regs::{X0, X1, X2};
+    use super::super::trampolines::FPSR;
     use super::*;
 
     /// What the encoders emit is what the assembler's macro emits.
@@ -236,6 +237,7 @@ mod tests {
         same!(|ops| indexed(ops, LOAD_S32, X0, X1, X2), ldrsw x0, [x1, x2]);
         same!(|ops| indexed(ops, STORE_8, X0, X1, X2), strb w0, [x1, x2]);
         same!(|ops| indexed(ops, LOAD_32.float(), X0, X1, X2), ldr s0, [x1, x2]);
+        same!(|ops| ops.push_u32(0xD53B_4420), mrs x0, FPSR);
         same!(|ops| copy(ops, X0, X1), mov x0, x1);
         same!(|ops| copy(ops, X0, ZERO), mov x0, xzr);
         same!(|ops| add(ops, X0, X1, 0xFFF), add x0, x1, 0xFFF);
