@@ -1,6 +1,7 @@
 //! Compilers for hosts that have one: everything that does not depend on the kind of host.
 
 mod buffer;
+mod group;
 mod listing;
 mod probe;
 

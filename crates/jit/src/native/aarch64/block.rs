@@ -34,14 +34,22 @@ impl<'a> BlockCompiler<'a> {
 
     /// Emits the instructions of the block, without one that ends it: that one is returned.
     fn instructions(&mut self) -> Option<(&'a Inst, Position)> {
+        let insts = self.source.insts;
         self.at = self.source.offset as i32;
-        for (index, inst) in self.source.insts.iter().enumerate() {
+        let mut index = 0;
+        while let Some(inst) = insts.get(index) {
+            let grouped = self.group(index);
+            if grouped != 0 {
+                index += grouped;
+                continue;
+            }
             let at = Position::new(index as u8, self.at as u32);
             if inst.op.ends_block() {
                 return Some((inst, at));
             }
             self.inside(inst, at);
             self.at += i32::from(inst.len);
+            index += 1;
         }
         None
     }
@@ -113,6 +121,9 @@ impl BlockCompiler<'_> {
         }
         for underflow in cold.underflows {
             self.underflow(&underflow);
+        }
+        for group in cold.groups {
+            self.single_accesses(&group);
         }
         cold.slow.append(&mut self.cold.slow);
         for slow in cold.slow {

@@ -30,6 +30,16 @@ pub(super) struct Slow {
     pub back: DynamicLabel,
 }
 
+/// Slow path of a group: its accesses one by one.
+pub(super) struct GroupSlow {
+    /// Index of its first instruction, and that instruction's offset in the page.
+    pub first: (usize, u32),
+    /// Instructions.
+    pub len: usize,
+    pub out: DynamicLabel,
+    pub back: DynamicLabel,
+}
+
 /// Blocks that jumps inside a page can go to directly.
 #[derive(Clone, Copy)]
 pub(super) struct Targets<'a> {
@@ -60,6 +70,7 @@ pub(super) struct Cold {
     /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
     pub underflows: Vec<Underflow>,
+    pub groups: Vec<GroupSlow>,
     pub slow: Vec<Slow>,
 }
 

@@ -335,7 +335,9 @@ impl BlockCompiler<'_> {
             Injection::Negate => dynasm!(self.ops; .arch aarch64; mvn x1, x1),
             Injection::Xor => dynasm!(self.ops; .arch aarch64; eor x1, x1, x2),
         }
-        dynasm!(self.ops; .arch aarch64; lsr x1, x1, sign; bfi x2, x1, sign, 1);
+        encode::logical(&mut self.ops, Logical::And, X1, X1, 1 << sign);
+        encode::logical(&mut self.ops, Logical::And, X2, X2, !(1 << sign));
+        dynasm!(self.ops; .arch aarch64; orr x2, x2, x1);
         self.put_bits(inst.rd, precision);
     }
 }

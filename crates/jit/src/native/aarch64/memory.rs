@@ -5,8 +5,8 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, Slow};
-use super::encode::{self, Form, LOAD_8, Logical};
-use super::regs::{CONTEXT, Place, X0, X1, X2, at, place};
+use super::encode::{self, Assembler, Form, LOAD_8, Logical};
+use super::regs::{CONTEXT, Host, Place, X0, X1, X2, at, place};
 use super::trampolines::TLB_BITS;
 use crate::Position;
 use crate::native::probe::{CACHE_BLOCK, Probe};
@@ -15,10 +15,10 @@ use crate::native::probe::{CACHE_BLOCK, Probe};
 #[derive(Clone, Copy)]
 pub(super) struct Access {
     /// Size in bytes.
-    size: i32,
-    store: bool,
+    pub size: i32,
+    pub store: bool,
     /// The instruction that moves the value.
-    form: Form,
+    pub form: Form,
 }
 
 impl Access {
@@ -47,18 +47,26 @@ impl BlockCompiler<'_> {
         if let Some(probe) = &mut slow.probe {
             probe.aligned = !self.options.misaligned;
         }
+        self.transfer(inst, access, |ops, register| {
+            encode::indexed(ops, access.form, register, X0, X1);
+        });
+        self.end_probe(slow);
+    }
+
+    /// Moves between a guest register and memory by what `emit` emits for a host register. Changes
+    /// `x2`.
+    pub fn transfer(&mut self, inst: &Inst, access: Access, emit: impl Fn(&mut Assembler, Host)) {
         if access.store {
             let value = self.value(inst.rs2, X2);
-            encode::indexed(&mut self.ops, access.form, value, X0, X1);
+            emit(&mut self.ops, value);
         } else {
             let to = match place(inst.rd) {
                 Place::Host(host) => host,
                 _ => X2,
             };
-            encode::indexed(&mut self.ops, access.form, to, X0, X1);
+            emit(&mut self.ops, to);
             self.put(inst.rd, to);
         }
-        self.end_probe(slow);
     }
 
     /// Emits the inline probe for an access of `size` bytes at `rs1` plus the immediate: the

@@ -8,6 +8,7 @@ mod csr;
 pub(super) mod disassembly;
 mod encode;
 mod float;
+mod group;
 mod integer;
 mod memory;
 mod regs;

@@ -45,6 +45,14 @@ macro_rules! emit {
     };
 }
 
+/// The access of an integer load or store; `None` for other operations.
+pub(super) fn access_of(op: Op) -> Option<Access> {
+    match template(op) {
+        Some(Template::Memory(access)) => Some(access),
+        _ => None,
+    }
+}
+
 /// The template of an instruction inside a block; without one, the interpreter executes it.
 pub(super) fn template_of(inst: &Inst) -> Option<Template> {
     if inst.moves_to_tp() {
@@ -276,7 +284,10 @@ fn template(op: Op) -> Option<Template> {
         Op::Bclri => Integer(Bit(Logical::And, Bit::Others)),
         Op::Binvi => Integer(Bit(Logical::Xor, Bit::This)),
         Op::Bseti => Integer(Bit(Logical::Or, Bit::This)),
-        Op::Bexti => Integer(Immediate(emit!(|ops, to, a, by| ubfx X(to), X(a), by, 1))),
+        Op::Bexti => Integer(Immediate(emit!(|ops, to, a, by|
+            lsr x2, X(a), by
+            ; ubfx X(to), x2, 0, 1
+        ))),
 
         // Zicond
         Op::CzeroEqz => Integer(Two(emit!(|ops, to, a, b|

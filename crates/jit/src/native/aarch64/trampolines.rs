@@ -49,7 +49,14 @@ pub(crate) struct Trampolines {
 }
 
 /// Registers that a function of the host keeps, of those that compiled code changes, by pairs.
-const SAVED: [(u8, u8); 6] = [(29, 30), (19, 20), (21, 22), (23, 24), (25, 26), (27, 28)];
+const SAVED: [(Host, Host); 6] = [
+    (Host(29), Host(30)),
+    (CONTEXT, DATA_TLB),
+    (PAGE, INSTRET),
+    (CYCLES, LIMIT),
+    (FETCH_TLB, BASE),
+    (Host(27), Host(28)),
+];
 
 /// Code at offset 0, which tables contain where no code is known: the program counter is in `x16`.
 fn no_code(ops: &mut Assembler) {

@@ -1,81 +1,22 @@
-//! Groups: consecutive loads, or stores, with the same base register share one TLB probe, as when
-//! registers are saved and restored.
-//!
-//! The shared probe is taken only if every access would hit in the first way. Such hits have no
-//! side effects, so results are those of single accesses.
+//! Groups of accesses with one TLB probe (`native/group.rs`).
 
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
-use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, GroupSlow};
 use super::encode::{self, ADDRESS};
-use super::memory::Access;
 use super::regs::{RAX, RCX, RDX};
 use super::template::access_of;
+use crate::native::group::find;
 use crate::{Position, TLB_ENTRIES};
-
-/// Maximum range of addresses of a group in bytes.
-const SPAN: i32 = 2048;
-
-/// A run of accesses that can share a probe.
-struct Group {
-    len: usize,
-    store: bool,
-    /// Smallest immediate.
-    low: i32,
-    /// Bytes from the lowest address accessed to the end of the highest access.
-    span: i32,
-    /// Largest access in bytes.
-    align: i32,
-}
-
-/// The group that `insts` begin with.
-fn find(insts: &[Inst]) -> Option<Group> {
-    let Access { size, store, .. } = access_of(insts.first()?.op)?;
-    let base = insts[0].rs1;
-    let (mut low, mut high, mut align) = (insts[0].imm, insts[0].imm + size, size);
-    let mut len = 0;
-    for inst in insts {
-        let Some(access) = access_of(inst.op) else {
-            break;
-        };
-        let size = access.size;
-        let (new_low, new_high) = (low.min(inst.imm), high.max(inst.imm + size));
-        let changed = !store && len != 0 && insts[len - 1].rd == base;
-        // If the lowest address is aligned to the largest access, all accesses are aligned.
-        let apart = (inst.imm - insts[0].imm) % size.min(align) != 0;
-        if access.store != store
-            || inst.rs1 != base
-            || changed
-            || apart
-            || new_high - new_low > SPAN
-        {
-            break;
-        }
-        (low, high, align) = (new_low, new_high, align.max(size));
-        len += 1;
-    }
-    let aligned = |inst: &Inst| {
-        let size = access_of(inst.op).map_or(1, |access| access.size);
-        (inst.imm - low) % size == 0
-    };
-    let group = Group {
-        len,
-        store,
-        low,
-        span: high - low,
-        align,
-    };
-    (len > 1 && insts[..len].iter().all(aligned)).then_some(group)
-}
 
 impl BlockCompiler<'_> {
     /// Emits the group that begins with instruction `index`. Returns its length, 0 if there is
     /// none.
     pub fn group(&mut self, index: usize) -> usize {
         let insts = &self.source.insts[index..];
-        let Some(group) = find(insts) else {
+        let access = |op| access_of(op).map(|access| (access.size, access.store));
+        let Some(group) = find(insts, access) else {
             return 0;
         };
         let slow = GroupSlow {
