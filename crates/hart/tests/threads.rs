@@ -80,7 +80,7 @@ fn switches(program: &[u32], user: &[u32], compiled: bool) -> Vec<Switch> {
 
 fn both(program: &[u32], user: &[u32]) -> Vec<(u64, u64)> {
     let interpreted = switches(program, user, false);
-    if cfg!(target_arch = "x86_64") {
+    if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         assert_eq!(interpreted, switches(program, user, true));
     }
     interpreted.iter().map(|s| (s.from, s.to)).collect()
