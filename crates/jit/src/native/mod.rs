@@ -4,6 +4,7 @@ mod buffer;
 mod group;
 mod listing;
 mod probe;
+mod target;
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -212,6 +213,8 @@ impl Jit {
     /// that may be read and written and to tables of code, and `code` and the tables' code must
     /// come from this compiler since its last reset.
     pub unsafe fn enter(&self, context: *mut Context, code: Code) -> Exit {
+        // The code may have been written on another thread.
+        dynasmrt::cache_control::prepare_for_execution(&[]);
         // SAFETY: `enter` is a function of this type at the start of the buffer.
         let enter: unsafe extern "C" fn(*mut Context, u64) -> u64 =
             unsafe { std::mem::transmute(self.trampolines.enter as *const u8) };

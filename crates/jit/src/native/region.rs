@@ -10,6 +10,7 @@
 
 use trapless_isa::inst::{CostClass, NO_REG, Op};
 
+use super::target::LAST_PARCEL;
 use crate::Source;
 
 /// Maximum number of blocks of a region.
@@ -17,10 +18,6 @@ const MOST: usize = 48;
 
 /// Maximum price of all blocks of a region in cycles: charges have 32 bits.
 const MOST_CYCLES: u64 = 1 << 30;
-
-/// Offset of a page's last parcel, where a block may be another one at another time: jumps go there
-/// by the tables.
-const LAST_PARCEL: u32 = 4094;
 
 /// What is added to the counters of a hart.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -150,7 +147,7 @@ impl<'a> Plan<'a> {
         let mut ahead = vec![from];
         while let Some(offset) = ahead.pop() {
             let seen = candidates.iter().any(|(block, _)| block.offset == offset);
-            if seen || candidates.len() == MOST || offset >= LAST_PARCEL {
+            if seen || candidates.len() == MOST || offset >= LAST_PARCEL as u32 {
                 continue;
             }
             let Some(source) = block(offset) else {

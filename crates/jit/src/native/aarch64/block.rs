@@ -61,8 +61,7 @@ impl BlockCompiler<'_> {
         let source = self.source;
         let limit_reached = self.ops.new_dynamic_label();
         self.cold.limit_reached = Some(limit_reached);
-        let place = (source.page, source.offset);
-        if let (None, Some(&entry)) = (source.crossing, self.targets.entries.get(&place)) {
+        if let Some(entry) = self.targets.entry(source) {
             dynasm!(self.ops; .arch aarch64; =>entry);
         }
         dynasm!(self.ops; .arch aarch64; cmp x23, x24; b.hs =>limit_reached);

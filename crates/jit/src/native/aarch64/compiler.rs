@@ -1,17 +1,15 @@
 //! State shared by all parts of the compiler: the block, the code so far, and the location of guest
 //! registers.
 
-use std::collections::BTreeMap;
-
 use dynasmrt::DynamicLabel;
 use trapless_isa::inst::{Inst, NO_REG};
 
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
-use super::float::Underflow;
 use super::regs::{CONTEXT, Host, Place, X0, X1, ZERO, place, x_at};
 use super::trampolines::Trampolines;
 use crate::native::probe::Probe;
-use crate::{Known, Options, Position, Source};
+use crate::native::target::{Target, Targets};
+use crate::{Options, Position, Source};
 
 /// Slow path of an instruction.
 pub(super) struct Slow {
@@ -40,20 +38,12 @@ pub(super) struct GroupSlow {
     pub back: DynamicLabel,
 }
 
-/// Blocks that jumps inside a page can go to directly.
-#[derive(Clone, Copy)]
-pub(super) struct Targets<'a> {
-    /// Blocks that are compiled together, by page and offset.
-    pub entries: &'a BTreeMap<(u32, u32), DynamicLabel>,
-    /// Others.
-    pub known: Known<'a>,
-}
-
-/// A place to jump to.
-#[derive(Clone, Copy)]
-pub(super) enum Target {
-    Label(DynamicLabel),
-    Code(usize),
+/// A result that may be tiny: the host has perhaps raised underflow, and RISC-V might not.
+pub(super) struct Underflow {
+    pub from: DynamicLabel,
+    pub back: DynamicLabel,
+    /// Where the interpreter computes.
+    pub slow: DynamicLabel,
 }
 
 /// Rarely executed code of a block; it is placed behind the hot code of all blocks of a batch.
@@ -94,17 +84,7 @@ pub(super) struct BlockCompiler<'a> {
 impl BlockCompiler<'_> {
     /// Code for an offset of the block's page, if it is known.
     pub fn direct(&self, offset: i32) -> Option<Target> {
-        if !(0..4096).contains(&offset) || self.source.crossing.is_some() {
-            return None;
-        }
-        let place = (self.source.page, offset as u32);
-        match self.targets.entries.get(&place) {
-            Some(&label) => Some(Target::Label(label)),
-            None => {
-                let code = (self.targets.known)(place.0, place.1)?;
-                Some(Target::Code(code.address() as usize))
-            }
-        }
+        self.targets.find(self.source, offset)
     }
 
     /// Moves what the helpers for an instruction are told to their registers.

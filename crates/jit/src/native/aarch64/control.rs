@@ -4,19 +4,11 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG, Op};
 
-use super::compiler::{BlockCompiler, Target};
+use super::compiler::BlockCompiler;
 use super::encode::{self, Assembler, LOAD_64};
 use super::regs::{CONTEXT, PAGE, X0, X1, X16, X17, ZERO, at};
 use super::trampolines;
-
-/// Whether a jump that writes register `x` is a call, and one that reads it a return (unprivileged
-/// specification, "Unconditional Jumps").
-fn is_link(x: u8) -> bool {
-    x == 1 || x == 5
-}
-
-/// Offset of a page's last parcel.
-const LAST_PARCEL: i32 = 4094;
+use crate::native::target::{LAST_PARCEL, Target, is_link};
 
 /// Emits the jump of a branch whose operands were compared.
 fn jump_if(ops: &mut Assembler, op: Op, to: DynamicLabel) {

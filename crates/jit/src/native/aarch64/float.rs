@@ -7,10 +7,10 @@
 //! number: the interpreter computes them once more.
 
 use dynasm::dynasm;
-use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
+use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
-use super::compiler::{BlockCompiler, Slow};
+use super::compiler::{BlockCompiler, Slow, Underflow};
 use super::encode::{
     self, Assembler, LOAD_8, LOAD_32, LOAD_64, LOAD_S32, Logical, STORE_8, STORE_32, STORE_64,
 };
@@ -61,13 +61,6 @@ pub(super) enum Injection {
     Copy,
     Negate,
     Xor,
-}
-
-/// Results that may be tiny: the host has perhaps raised underflow, and RISC-V might not.
-pub(super) struct Underflow {
-    from: DynamicLabel,
-    back: DynamicLabel,
-    slow: DynamicLabel,
 }
 
 impl Precision {

@@ -15,8 +15,7 @@ mod regs;
 mod template;
 pub(super) mod trampolines;
 
-use std::collections::BTreeMap;
-
+use super::target::Targets;
 use super::{Emitted, Jit};
 use crate::{Code, Known, Region, Source};
 use encode::Assembler;
@@ -33,19 +32,13 @@ impl Jit {
     /// Emits the code of blocks, for the end of the buffer.
     pub(super) fn emit(&mut self, sources: &[Source<'_>], known: Known<'_>) -> Option<Emitted> {
         let mut ops = Assembler::new(self.buffer.next());
-        let linked = sources.iter().filter(|source| source.crossing.is_none());
-        let entries: BTreeMap<_, _> = linked
-            .map(|source| ((source.page, source.offset), ops.new_dynamic_label()))
-            .collect();
+        let targets = Targets::new(sources, || ops.new_dynamic_label(), known);
         let mut block = compiler::BlockCompiler {
             ops,
             source: sources.first()?,
             options: &self.options,
             trampolines: &self.trampolines,
-            targets: compiler::Targets {
-                entries: &entries,
-                known,
-            },
+            targets,
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,

@@ -67,8 +67,7 @@ impl BlockCompiler<'_> {
         let (cost, len) = (source.cost as i32, source.insts.len() as i32);
         let limit_reached = self.ops.new_dynamic_label();
         self.cold.limit_reached = Some(limit_reached);
-        let place = (source.page, source.offset);
-        if let (None, Some(&entry)) = (source.crossing, self.targets.entries.get(&place)) {
+        if let Some(entry) = self.targets.entry(source) {
             dynasm!(self.ops; .arch x64; =>entry);
         }
         encode::alu_memory(&mut self.ops, Alu::Cmp, Width::Bits64, R15, RBX, at!(limit));

@@ -1,8 +1,6 @@
 //! State shared by all parts of the compiler: the block, the code so far, and the location of guest
 //! registers.
 
-use std::collections::BTreeMap;
-
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
@@ -12,7 +10,8 @@ use super::regs::{Host, Place, RAX, RBX, Registers, Uses, x_at};
 use super::trampolines::Trampolines;
 use crate::native::probe::Probe;
 use crate::native::region::{Charge, Edge};
-use crate::{Known, Options, Position, Source};
+use crate::native::target::{Target, Targets};
+use crate::{Options, Position, Source};
 
 /// Slow path of an instruction.
 pub(super) struct Slow {
@@ -39,22 +38,6 @@ pub(super) struct GroupSlow {
     pub len: usize,
     pub out: DynamicLabel,
     pub back: DynamicLabel,
-}
-
-/// Blocks that jumps inside a page can go to directly.
-#[derive(Clone, Copy)]
-pub(super) struct Targets<'a> {
-    /// Blocks that are compiled together, by page and offset.
-    pub entries: &'a BTreeMap<(u32, u32), DynamicLabel>,
-    /// Others.
-    pub known: Known<'a>,
-}
-
-/// A place to jump to.
-#[derive(Clone, Copy)]
-pub(super) enum Target {
-    Label(DynamicLabel),
-    Code(usize),
 }
 
 /// Rarely executed code of a block; it is placed behind the hot code of all blocks of a batch.
@@ -114,17 +97,7 @@ pub(super) struct BlockCompiler<'a> {
 impl BlockCompiler<'_> {
     /// Code for an offset of the block's page, if it is known.
     pub fn direct(&self, offset: i32) -> Option<Target> {
-        if !(0..4096).contains(&offset) || self.source.crossing.is_some() {
-            return None;
-        }
-        let place = (self.source.page, offset as u32);
-        match self.targets.entries.get(&place) {
-            Some(&label) => Some(Target::Label(label)),
-            None => {
-                let code = (self.targets.known)(place.0, place.1)?;
-                Some(Target::Code(code.address() as usize))
-            }
-        }
+        self.targets.find(self.source, offset)
     }
 
     /// Emits a jump to the helper that executes the last instruction.

@@ -4,19 +4,11 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG, Op};
 
-use super::compiler::{BlockCompiler, Target};
+use super::compiler::BlockCompiler;
 use super::encode::{self, ADDRESS, Alu, Width};
 use super::regs::{R13, RAX, RCX, at};
 use super::trampolines;
-
-/// Whether a jump that writes register `x` is a call, and one that reads it a return (unprivileged
-/// specification, "Unconditional Jumps").
-fn is_link(x: u8) -> bool {
-    x == 1 || x == 5
-}
-
-/// Offset of a page's last parcel.
-const LAST_PARCEL: i32 = 4094;
+use crate::native::target::{LAST_PARCEL, Target, is_link};
 
 impl BlockCompiler<'_> {
     /// Emits the taken path of a conditional branch; execution falls through if it is not taken.

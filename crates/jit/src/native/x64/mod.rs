@@ -21,13 +21,13 @@ mod template;
 pub(super) mod trampolines;
 
 use std::arch::is_x86_feature_detected;
-use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use dynasm::dynasm;
 use dynasmrt::DynasmLabelApi;
 
 use super::region::Plan;
+use super::target::Targets;
 use super::{Emitted, Jit, SITES};
 use crate::native::listing::Batch;
 use crate::{Code, Head, Known, Region, Source};
@@ -52,17 +52,14 @@ impl Jit {
     pub(super) fn emit(&mut self, sources: &[Source<'_>], known: Known<'_>) -> Option<Emitted> {
         let base = self.buffer.next();
         let mut ops = Assembler::new(base);
-        let entries = entries(&mut ops, sources);
+        let targets = Targets::new(sources, || ops.new_dynamic_label(), known);
         let mut block = compiler::BlockCompiler {
             ops,
             base,
             source: sources.first()?,
             options: &self.options,
             trampolines: &self.trampolines,
-            targets: compiler::Targets {
-                entries: &entries,
-                known,
-            },
+            targets,
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
@@ -100,18 +97,15 @@ impl Jit {
         let mut ops = Assembler::new(base);
         let heads: Vec<(usize, Source<'_>)> = plan.heads().collect();
         let copies: Vec<Source<'_>> = heads.iter().map(|(_, source)| *source).collect();
-        let entries = entries(&mut ops, &copies);
         let known = |_, offset| compiled(offset).map(|(_, code)| code);
+        let targets = Targets::new(&copies, || ops.new_dynamic_label(), &known);
         let mut block = compiler::BlockCompiler {
             ops,
             base,
             source: copies.first()?,
             options: &self.options,
             trampolines: &self.trampolines,
-            targets: compiler::Targets {
-                entries: &entries,
-                known: &known,
-            },
+            targets,
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
@@ -161,15 +155,4 @@ impl Jit {
         let jump = ops.finalize();
         jump.is_ok_and(|jump| self.buffer.overwrite(from.address() as usize, &jump))
     }
-}
-
-/// Labels of blocks that jumps go to directly.
-fn entries(
-    ops: &mut Assembler,
-    sources: &[Source<'_>],
-) -> BTreeMap<(u32, u32), dynasmrt::DynamicLabel> {
-    let linked = sources.iter().filter(|source| source.crossing.is_none());
-    linked
-        .map(|source| ((source.page, source.offset), ops.new_dynamic_label()))
-        .collect()
 }

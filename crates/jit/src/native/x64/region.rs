@@ -18,12 +18,13 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::CostClass;
 
-use super::compiler::{BlockCompiler, Shared, Target};
+use super::compiler::{BlockCompiler, Shared};
 use super::encode::{self, ADDRESS, Alu, LOAD_64, STORE_64, Width};
 use super::regs::{R14, R15, RAX, RBX, Registers, Uses, at, x_at};
 use crate::Position;
 use crate::native::listing::Parts;
 use crate::native::region::{Charge, Edge, Node, Plan};
+use crate::native::target::Target;
 
 impl<'a> BlockCompiler<'a> {
     /// Emits the region of `plan`, whose blocks are executed as often as `weight` says by their

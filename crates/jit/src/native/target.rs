@@ -1,0 +1,71 @@
+//! Where jumps inside a page go.
+
+use std::collections::BTreeMap;
+
+use dynasmrt::DynamicLabel;
+
+use crate::{Known, Source};
+
+/// Offset of a page's last parcel. It may begin an instruction across pages at one time and a block
+/// at another.
+pub(super) const LAST_PARCEL: i32 = 4094;
+
+/// Whether a jump that writes register `x` is a call, and one that reads it a return (unprivileged
+/// specification, "Unconditional Jumps").
+pub(super) fn is_link(x: u8) -> bool {
+    x == 1 || x == 5
+}
+
+/// A place to jump to.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Label(DynamicLabel),
+    Code(usize),
+}
+
+/// Blocks that jumps inside a page can go to directly.
+pub(super) struct Targets<'a> {
+    /// Blocks that are compiled together, by page and offset.
+    entries: BTreeMap<(u32, u32), DynamicLabel>,
+    /// Others.
+    known: Known<'a>,
+}
+
+impl<'a> Targets<'a> {
+    /// For `sources` that are compiled together, each with a new label, and `known` code.
+    pub fn new(
+        sources: &[Source<'_>],
+        mut label: impl FnMut() -> DynamicLabel,
+        known: Known<'a>,
+    ) -> Self {
+        let linked = sources.iter().filter(|source| source.crossing.is_none());
+        Self {
+            entries: linked
+                .map(|source| ((source.page, source.offset), label()))
+                .collect(),
+            known,
+        }
+    }
+
+    /// Label of a block that is compiled, unless no jump goes to it directly.
+    pub fn entry(&self, source: &Source<'_>) -> Option<DynamicLabel> {
+        let place = (source.page, source.offset);
+        let linked = source.crossing.is_none();
+        linked.then(|| self.entries.get(&place).copied()).flatten()
+    }
+
+    /// Code for an offset of the page of block `from`, if it is known.
+    pub fn find(&self, from: &Source<'_>, offset: i32) -> Option<Target> {
+        if !(0..4096).contains(&offset) || from.crossing.is_some() {
+            return None;
+        }
+        let place = (from.page, offset as u32);
+        match self.entries.get(&place) {
+            Some(&label) => Some(Target::Label(label)),
+            None => {
+                let code = (self.known)(place.0, place.1)?;
+                Some(Target::Code(code.address() as usize))
+            }
+        }
+    }
+}
