@@ -49,6 +49,7 @@ check: test-setup build
 	$(CARGO) test --release --locked -p trapless-cli --test system -- own:: uer:: dedicated:: aia:: gdb::functions
 
 lint: test-setup
+	@scripts/install packages-aarch64
 	scripts/lint $(GATES)
 
 # What `make test` runs side by side, as many parts as there are processors, and all of them even if
@@ -105,7 +106,7 @@ test-litmus:
 # lockdep and with PREEMPT, what the series touches on other architectures, each kernel patch by
 # itself, and an hour of random programs on both engines.
 test-long: test
-	@scripts/install packages-long
+	@scripts/install packages-long packages-aarch64
 	$(CARGO) test --release --locked -- --ignored
 	TRAPLESS_MUTATIONS=10000 $(CARGO) test --release --locked -p trapless-cli --test mutated
 	TRAPLESS_MUTATIONS=10000 $$(scripts/tools sweep)/python -m pytest -q -p no:cacheprovider \
@@ -190,7 +191,7 @@ install:
 # For users who have neither this source tree nor Rust nor root (docs/install.md).
 package-setup:
 	@scripts/space 6
-	@scripts/install packages packages-package packages-python
+	@scripts/install packages packages-aarch64 packages-package packages-python
 
 package: package-setup
 	scripts/package
