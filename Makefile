@@ -123,6 +123,7 @@ test-long: test
 	tests/conformance mutations
 	scripts/package
 	tests/package
+	tests/package arm64
 	tests/package reproducible
 	tests/disk-system
 	qemu=$$($(TOOLS) qemu) && target/release/trapless-difftest run --seeds 400..5000 \
