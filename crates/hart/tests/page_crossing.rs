@@ -1,9 +1,13 @@
-//! Instructions across pages in code that changes itself without `fence.i`.
+//! Instructions across pages whose halves change: in code that changes itself without `fence.i`, and
+//! in a second page that is mapped elsewhere.
 
 mod common;
 
 use common::Nothing;
+use trapless_asm::reg::{A0, A1, RA, S0, S1, S2, T0, T1, T2, T3, ZERO};
+use trapless_asm::{Asm, addi, jalr};
 use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_isa::csr;
 
 const RAM: u64 = 0x8000_0000;
 /// Where the changed instruction is: the last parcel of a page.
@@ -90,4 +94,83 @@ fn engines_agree_while_an_instruction_changes_its_length() {
         assert!(last[10] + last[11] >= 23, "it was executed");
         assert!(run(&parcels, true) == interpreted, "pattern {pattern:#x}");
     }
+}
+
+/// What a program in S-mode leaves in `a0` that executes `addi a0, a0, N` across two pages 200 times,
+/// whose second page is another one each time: with N 1 there, and with N 2.
+fn alternate(compiled: bool) -> u64 {
+    const ROUNDS: u64 = 200;
+    /// Where S-mode sees the two pages; its own page is where it is.
+    const CROSSED: u64 = 0x4000_0000;
+    const FIRST: u64 = RAM + 0x1000;
+    const SECOND: [u64; 2] = [RAM + 0x2000, RAM + 0x3000];
+    const PROGRAM: u64 = RAM + 0x4000;
+    let ram = Ram::new(RAM, 1 << 20).expect("RAM");
+    let (root, level1, level0) = (RAM + 0x5000, RAM + 0x6000, RAM + 0x7000);
+    let pointer = |table: u64| table >> 12 << 10 | 1;
+    let leaf = |page: u64| page >> 12 << 10 | 0xCF;
+    let store = |at, value| ram.store(at, 8, value).expect("in RAM");
+    store(root + 8, pointer(level1));
+    store(root + 16, leaf(RAM));
+    store(level1, pointer(level0));
+    store(level0, leaf(FIRST));
+    store(level0 + 8, leaf(SECOND[0]));
+    let put = |at: u64, program: &Asm| {
+        for (address, byte) in (at..).zip(program.finish()) {
+            ram.store(address, 1, byte.into()).expect("in RAM");
+        }
+    };
+    let mut a = Asm::new(RAM);
+    a.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
+    a.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
+    a.li(T0, 8 << 60 | root >> 12).csrw(csr::SATP, T0);
+    a.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
+    a.li(T0, PROGRAM).csrw(csr::MEPC, T0);
+    a.li(T2, ROUNDS).li(S0, CROSSED + 0xFFE).li(S1, level0 + 8);
+    a.li(A1, CROSSED + 0x1000).li(S2, leaf(SECOND[0]));
+    a.li(T3, leaf(SECOND[0]) ^ leaf(SECOND[1]));
+    a.mret();
+    put(RAM, &a);
+    let mut program = Asm::new(PROGRAM);
+    let again = program.here();
+    // The second page is in the TLB for fetches before the instruction is executed.
+    program.w(jalr(RA, A1, 2));
+    program.w(jalr(RA, S0, 0));
+    program.w(trapless_asm::r(0x33, 4, 0, S2, S2, T3)); // xor
+    program.sd(S2, S1, 0);
+    program.sfence_vma(A1, ZERO);
+    program.addi(T2, T2, -1);
+    program.bne(T2, ZERO, again);
+    program.addi(T1, ZERO, 1);
+    let forever = program.here();
+    program.j(forever);
+    put(PROGRAM, &program);
+    for (page, add) in SECOND.into_iter().zip([1, 2]) {
+        let across = u64::from(addi(A0, A0, add));
+        for (at, parcel) in [
+            (FIRST + 0xFFE, across),
+            (page, across >> 16),
+            (page + 2, 0x8082), // c.jr ra
+        ] {
+            ram.store(at, 2, parcel & 0xFFFF).expect("in RAM");
+        }
+    }
+    let config = HartConfig {
+        reset_pc: RAM,
+        ..HartConfig::default()
+    };
+    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+    if compiled && !code.compile(Tiers::EAGER, &config) {
+        eprintln!("this host has no compiler");
+    }
+    let mut hart = Hart::new(0, config, ram.clone());
+    hart.run(&mut code, &mut Nothing, 100_000, None);
+    assert_eq!(hart.x(T1 as usize), 1, "the program comes to its end");
+    hart.x(A0 as usize)
+}
+
+/// Promise: an instruction across pages is what both pages hold as they are mapped now.
+#[test]
+fn the_second_half_is_that_of_the_page_mapped_now() {
+    assert_eq!([false, true].map(alternate), [300, 300]);
 }
