@@ -5,7 +5,7 @@ mod common;
 
 use common::Nothing;
 use trapless_asm::reg::{A0, A1, RA, S0, S1, S2, T0, T1, T2, T3, ZERO};
-use trapless_asm::{Asm, addi, jalr};
+use trapless_asm::{Asm, Label, addi, jal, jalr};
 use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
 use trapless_isa::csr;
 
@@ -96,65 +96,25 @@ fn engines_agree_while_an_instruction_changes_its_length() {
     }
 }
 
-/// What a program in S-mode leaves in `a0` that executes `addi a0, a0, N` across two pages 200 times,
-/// whose second page is another one each time: with N 1 there, and with N 2.
-fn alternate(compiled: bool) -> u64 {
-    const ROUNDS: u64 = 200;
-    /// Where S-mode sees the two pages; its own page is where it is.
-    const CROSSED: u64 = 0x4000_0000;
-    const FIRST: u64 = RAM + 0x1000;
-    const SECOND: [u64; 2] = [RAM + 0x2000, RAM + 0x3000];
-    const PROGRAM: u64 = RAM + 0x4000;
-    let ram = Ram::new(RAM, 1 << 20).expect("RAM");
-    let (root, level1, level0) = (RAM + 0x5000, RAM + 0x6000, RAM + 0x7000);
-    let pointer = |table: u64| table >> 12 << 10 | 1;
-    let leaf = |page: u64| page >> 12 << 10 | 0xCF;
-    let store = |at, value| ram.store(at, 8, value).expect("in RAM");
-    store(root + 8, pointer(level1));
-    store(root + 16, leaf(RAM));
-    store(level1, pointer(level0));
-    store(level0, leaf(FIRST));
-    store(level0 + 8, leaf(SECOND[0]));
-    let put = |at: u64, program: &Asm| {
-        for (address, byte) in (at..).zip(program.finish()) {
-            ram.store(address, 1, byte.into()).expect("in RAM");
-        }
-    };
-    let mut a = Asm::new(RAM);
-    a.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
-    a.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
-    a.li(T0, 8 << 60 | root >> 12).csrw(csr::SATP, T0);
-    a.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
-    a.li(T0, PROGRAM).csrw(csr::MEPC, T0);
-    a.li(T2, ROUNDS).li(S0, CROSSED + 0xFFE).li(S1, level0 + 8);
-    a.li(A1, CROSSED + 0x1000).li(S2, leaf(SECOND[0]));
-    a.li(T3, leaf(SECOND[0]) ^ leaf(SECOND[1]));
-    a.mret();
-    put(RAM, &a);
-    let mut program = Asm::new(PROGRAM);
-    let again = program.here();
-    // The second page is in the TLB for fetches before the instruction is executed.
-    program.w(jalr(RA, A1, 2));
-    program.w(jalr(RA, S0, 0));
-    program.w(trapless_asm::r(0x33, 4, 0, S2, S2, T3)); // xor
-    program.sd(S2, S1, 0);
-    program.sfence_vma(A1, ZERO);
-    program.addi(T2, T2, -1);
-    program.bne(T2, ZERO, again);
-    program.addi(T1, ZERO, 1);
-    let forever = program.here();
-    program.j(forever);
-    put(PROGRAM, &program);
-    for (page, add) in SECOND.into_iter().zip([1, 2]) {
-        let across = u64::from(addi(A0, A0, add));
-        for (at, parcel) in [
-            (FIRST + 0xFFE, across),
-            (page, across >> 16),
-            (page + 2, 0x8082), // c.jr ra
-        ] {
-            ram.store(at, 2, parcel & 0xFFFF).expect("in RAM");
-        }
+/// Writes a program to RAM.
+fn put(ram: &Ram, at: u64, program: &Asm) {
+    for (address, byte) in (at..).zip(program.finish()) {
+        ram.store(address, 1, byte.into()).expect("in RAM");
     }
+}
+
+/// Writes an instruction across pages, and `c.jr ra` behind it.
+fn put_across(ram: &Ram, at: u64, behind: u64, instruction: u32) {
+    let (low, high) = (instruction & 0xFFFF, instruction >> 16);
+    for (at, parcel) in [(at, low), (behind, high), (behind + 2, 0x8082)] {
+        ram.store(at, 2, parcel.into()).expect("in RAM");
+    }
+}
+
+/// What the program leaves in `a0` when it sets `t1`.
+fn end(compiled: bool, load: &dyn Fn(&Ram)) -> u64 {
+    let ram = Ram::new(RAM, 1 << 20).expect("RAM");
+    load(&ram);
     let config = HartConfig {
         reset_pc: RAM,
         ..HartConfig::default()
@@ -169,8 +129,85 @@ fn alternate(compiled: bool) -> u64 {
     hart.x(A0 as usize)
 }
 
+/// Counts `t2` down to 0 by jumps to `again`, then ends.
+fn count_down(a: &mut Asm, again: Label) {
+    a.addi(T2, T2, -1);
+    a.bne(T2, ZERO, again);
+    a.addi(T1, ZERO, 1);
+    let forever = a.here();
+    a.j(forever);
+}
+
 /// Promise: an instruction across pages is what both pages hold as they are mapped now.
 #[test]
 fn the_second_half_is_that_of_the_page_mapped_now() {
-    assert_eq!([false, true].map(alternate), [300, 300]);
+    const ROUNDS: u64 = 200;
+    /// Where S-mode sees the two pages; its own page is where it is.
+    const CROSSED: u64 = 0x4000_0000;
+    const FIRST: u64 = RAM + 0x1000;
+    const SECOND: [u64; 2] = [RAM + 0x2000, RAM + 0x3000];
+    const PROGRAM: u64 = RAM + 0x4000;
+    let (root, level1, level0) = (RAM + 0x5000, RAM + 0x6000, RAM + 0x7000);
+    let pointer = |table: u64| table >> 12 << 10 | 1;
+    let leaf = |page: u64| page >> 12 << 10 | 0xCF;
+    let load = |ram: &Ram| {
+        let store = |at, value| ram.store(at, 8, value).expect("in RAM");
+        store(root + 8, pointer(level1));
+        store(root + 16, leaf(RAM));
+        store(level1, pointer(level0));
+        store(level0, leaf(FIRST));
+        store(level0 + 8, leaf(SECOND[0]));
+        let mut a = Asm::new(RAM);
+        a.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
+        a.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
+        a.li(T0, 8 << 60 | root >> 12).csrw(csr::SATP, T0);
+        a.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
+        a.li(T0, PROGRAM).csrw(csr::MEPC, T0);
+        a.li(T2, ROUNDS).li(S0, CROSSED + 0xFFE).li(S1, level0 + 8);
+        a.li(A1, CROSSED + 0x1000).li(S2, leaf(SECOND[0]));
+        a.li(T3, leaf(SECOND[0]) ^ leaf(SECOND[1]));
+        a.mret();
+        put(ram, RAM, &a);
+        let mut a = Asm::new(PROGRAM);
+        let again = a.here();
+        // The second page is in the TLB for fetches before the instruction is executed.
+        a.w(jalr(RA, A1, 2));
+        a.w(jalr(RA, S0, 0));
+        a.w(trapless_asm::r(0x33, 4, 0, S2, S2, T3)); // xor
+        a.sd(S2, S1, 0);
+        a.sfence_vma(A1, ZERO);
+        count_down(&mut a, again);
+        put(ram, PROGRAM, &a);
+        for (page, add) in SECOND.into_iter().zip([1, 2]) {
+            put_across(ram, FIRST + 0xFFE, page, addi(A0, A0, add));
+        }
+    };
+    let sum = ROUNDS / 2 * (1 + 2);
+    assert_eq!([false, true].map(|c| end(c, &load)), [sum; 2]);
+}
+
+/// Promise: the same jump across pages in two places goes to two places.
+#[test]
+fn a_jump_across_pages_is_relative_to_its_own_page() {
+    const ROUNDS: u64 = 200;
+    const FIRST: [u64; 2] = [RAM + 0x1000, RAM + 0x4000];
+    let load = |ram: &Ram| {
+        let mut a = Asm::new(RAM);
+        a.li(T2, ROUNDS)
+            .li(S0, FIRST[0] + 0xFFE)
+            .li(S1, FIRST[1] + 0xFFE);
+        let again = a.here();
+        a.w(jalr(RA, S0, 0));
+        a.w(jalr(RA, S1, 0));
+        count_down(&mut a, again);
+        put(ram, RAM, &a);
+        for (page, add) in FIRST.into_iter().zip([1, 100]) {
+            put_across(ram, page + 0xFFE, page + 0x1000, jal(ZERO, -0xF00));
+            let mut target = Asm::new(page + 0xFE);
+            target.w(addi(A0, A0, add));
+            target.w(jalr(ZERO, RA, 0));
+            put(ram, page + 0xFE, &target);
+        }
+    };
+    assert_eq!([false, true].map(|c| end(c, &load)), [ROUNDS * 101; 2]);
 }
