@@ -291,6 +291,10 @@ impl Style {
                 };
                 let offset = offset as u32;
                 word = word & !(31 << 15) | base << 15;
+                // The register that the target comes from may be that of the link.
+                if link && rng.chance(15) {
+                    word = word & !(31 << 7) | base << 7;
+                }
                 if matches!(op.format(), Format::Store | Format::FStore) {
                     word = word & 0x01FF_F07F | (offset & 31) << 7 | offset >> 5 << 25;
                 } else {
