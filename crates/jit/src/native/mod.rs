@@ -3,6 +3,7 @@
 mod buffer;
 mod group;
 mod listing;
+mod precision;
 mod probe;
 mod target;
 

@@ -118,6 +118,9 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch aarch64; =>from);
             self.goto(to);
         }
+        for nan in cold.nans {
+            self.canonical_nan(&nan);
+        }
         for underflow in cold.underflows {
             self.underflow(&underflow);
         }

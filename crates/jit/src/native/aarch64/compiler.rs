@@ -7,6 +7,7 @@ use trapless_isa::inst::{Inst, NO_REG};
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::regs::{CONTEXT, Host, Place, X0, X1, ZERO, place, x_at};
 use super::trampolines::Trampolines;
+use crate::native::precision::Nan;
 use crate::native::probe::Probe;
 use crate::native::target::{Target, Targets};
 use crate::{Options, Position, Source};
@@ -59,6 +60,7 @@ pub(super) struct Cold {
     pub unmatched: Option<DynamicLabel>,
     /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
+    pub nans: Vec<Nan>,
     pub underflows: Vec<Underflow>,
     pub groups: Vec<GroupSlow>,
     pub slow: Vec<Slow>,

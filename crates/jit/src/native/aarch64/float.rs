@@ -7,7 +7,7 @@
 //! number: the interpreter computes them once more.
 
 use dynasm::dynasm;
-use dynasmrt::{DynasmApi, DynasmLabelApi};
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, Slow, Underflow};
@@ -16,15 +16,9 @@ use super::encode::{
 };
 use super::regs::{CONTEXT, Host, X0, X1, X2, at, f_at};
 use super::trampolines::{FPSR, UNDERFLOW};
+use crate::native::precision::{Nan, Precision};
 use crate::native::rm;
 use crate::{FLOAT_DIRTY, FLOAT_NEAREST, Position};
-
-/// Formats of numbers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Precision {
-    Single,
-    Double,
-}
 
 /// Operations of F and D. Code has its operands in `d0`, `d1` and `d2`, and its result in `d0`, as
 /// singles or doubles.
@@ -61,15 +55,6 @@ pub(super) enum Injection {
     Copy,
     Negate,
     Xor,
-}
-
-impl Precision {
-    fn bytes(self) -> i32 {
-        match self {
-            Self::Single => 4,
-            Self::Double => 8,
-        }
-    }
 }
 
 impl Float {
@@ -141,7 +126,7 @@ impl BlockCompiler<'_> {
             Float::ToInteger(precision, convert) => {
                 self.operands(precision, &[inst.rs1], &slow);
                 // Of NaN the architectures make different numbers.
-                self.refuse_nan(precision, &slow);
+                self.refuse_nan(precision, slow.out);
                 let to = Self::target(inst.rd);
                 convert[usize::from(inst.rm == rm::ZERO)](&mut self.ops, to);
                 self.put(inst.rd, to);
@@ -200,18 +185,29 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Takes the slow path if `d0` is NaN, whose bits the architectures choose differently.
-    fn refuse_nan(&mut self, precision: Precision, slow: &Slow) {
+    /// Jumps to `nan` if `d0` is NaN.
+    fn refuse_nan(&mut self, precision: Precision, nan: DynamicLabel) {
         match precision {
             Precision::Single => dynasm!(self.ops; .arch aarch64; fcmp s0, s0),
             Precision::Double => dynasm!(self.ops; .arch aarch64; fcmp d0, d0),
         }
-        dynasm!(self.ops; .arch aarch64; b.vs =>slow.out);
+        dynasm!(self.ops; .arch aarch64; b.vs =>nan);
+    }
+
+    /// Emits what a result that is NaN needs: the architectures choose its bits differently, and
+    /// raise the invalid flag for the same operands (`FPMulAdd` of the Arm architecture reference
+    /// manual for infinity times zero plus a quiet NaN).
+    pub fn canonical_nan(&mut self, nan: &Nan) {
+        dynasm!(self.ops; .arch aarch64; =>nan.from);
+        encode::set(&mut self.ops, X2, nan.precision.canonical_nan());
+        encode::memory(&mut self.ops, STORE_64, X2, CONTEXT, f_at(nan.f));
+        dynasm!(self.ops; .arch aarch64; b =>nan.back);
     }
 
     /// Moves the result in `d0` to register `f`, unless the interpreter has to compute it.
     fn put_result(&mut self, precision: Precision, tiny: Tiny, f: u8, slow: &Slow) {
-        self.refuse_nan(precision, slow);
+        let (from, back) = (self.ops.new_dynamic_label(), self.ops.new_dynamic_label());
+        self.refuse_nan(precision, from);
         if tiny == Tiny::Possibly {
             let underflow = Underflow {
                 from: self.ops.new_dynamic_label(),
@@ -236,6 +232,13 @@ impl BlockCompiler<'_> {
             self.cold.underflows.push(underflow);
         }
         self.put_number(precision, f);
+        dynasm!(self.ops; .arch aarch64; =>back);
+        self.cold.nans.push(Nan {
+            from,
+            back,
+            precision,
+            f,
+        });
     }
 
     /// Emits what follows a result that may be tiny: if the host has raised underflow, which no

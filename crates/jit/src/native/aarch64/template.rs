@@ -15,11 +15,11 @@ use super::encode::{
     STORE_16, STORE_32, STORE_64,
 };
 use super::float::Float::{self, *};
-use super::float::Precision::{Double, Single};
 use super::float::{Injection, Tiny};
 use super::integer::Bit;
 use super::integer::Integer::{self, *};
 use super::memory::Access;
+use crate::native::precision::Precision::{Double, Single};
 
 /// Code of an operation.
 #[derive(Clone, Copy)]

@@ -129,6 +129,9 @@ impl BlockCompiler<'_> {
         for group in cold.groups {
             self.single_accesses(&group);
         }
+        for nan in cold.nans {
+            self.canonical_nan(&nan);
+        }
         cold.slow.append(&mut self.cold.slow);
         for slow in cold.slow {
             if let Some(probe) = slow.probe {

@@ -8,6 +8,7 @@ use trapless_isa::inst::{Inst, NO_REG};
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::regs::{Host, Place, RAX, RBX, Registers, Uses, x_at};
 use super::trampolines::Trampolines;
+use crate::native::precision::Nan;
 use crate::native::probe::Probe;
 use crate::native::region::{Charge, Edge};
 use crate::native::target::{Target, Targets};
@@ -58,6 +59,7 @@ pub(super) struct Cold {
     pub edges: Vec<(DynamicLabel, Edge)>,
     pub beyond: Charge,
     pub groups: Vec<GroupSlow>,
+    pub nans: Vec<Nan>,
     pub slow: Vec<Slow>,
 }
 

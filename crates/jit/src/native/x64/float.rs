@@ -1,17 +1,18 @@
 //! F and D by SSE.
 //!
-//! Exception flags accrue in `mxcsr`, and are merged into `fflags` when compiled code is left. The
-//! slow path is taken for results that are NaN, whose payloads differ from RISC-V's; for rounding
-//! modes other than to nearest; and while FS is not dirty. Computing a result twice raises the same
-//! flags.
+//! Exception flags accrue in `mxcsr`, and are merged into `fflags` when compiled code is left. A
+//! result that is NaN becomes the canonical one, which is RISC-V's only; both raise the invalid flag
+//! for the same operands, but for fused multiply-add. The slow path is taken for rounding modes
+//! other than to nearest, and while FS is not dirty. Computing a result twice raises the same flags.
 
 use dynasm::dynasm;
-use dynasmrt::{DynasmApi, DynasmLabelApi};
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, Slow};
 use super::encode::Assembler;
 use super::regs::{RAX, at, f_at};
+use crate::native::precision::{Nan, Precision};
 use crate::native::rm;
 use crate::{FLOAT_DIRTY, FLOAT_NEAREST, Position};
 
@@ -37,12 +38,6 @@ pub(super) enum Float {
     Fused(Precision, fn(&mut Assembler)),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Precision {
-    Single,
-    Double,
-}
-
 /// Sign of the result: that of the second operand, its opposite, or the product of both.
 #[derive(Clone, Copy)]
 pub(super) enum Injection {
@@ -62,6 +57,7 @@ pub(super) enum Comparison {
 #[derive(Clone, Copy)]
 pub(super) enum Whole {
     Word,
+    UnsignedWord,
     Long,
     UnsignedLong,
 }
@@ -75,19 +71,11 @@ pub(super) enum Number {
     UnsignedLong,
 }
 
-impl Precision {
-    fn bytes(self) -> i32 {
-        match self {
-            Self::Single => 4,
-            Self::Double => 8,
-        }
-    }
-}
-
 impl Float {
     /// Whether there is code for a rounding mode. Operations without one have 0 in that field.
     pub fn rounds(self, rounding: u8) -> bool {
         match self {
+            Self::ToInteger(_, Whole::UnsignedWord) => rounding == rm::ZERO,
             Self::ToInteger(..) => matches!(rounding, rm::NEAREST | rm::ZERO | rm::DYNAMIC),
             Self::FromInteger(..)
             | Self::Narrow
@@ -346,28 +334,21 @@ impl BlockCompiler<'_> {
     }
 
     fn narrow(&mut self, inst: &Inst, slow: &Slow) {
-        let (a, d) = (f_at(inst.rs1), f_at(inst.rd));
+        let a = f_at(inst.rs1);
         self.require_nearest(inst.rm, slow);
         dynasm!(self.ops
             ; .arch x64
             ; cvtsd2ss xmm0, [rbx + a]
-            ; ucomiss xmm0, xmm0
-            ; jp =>slow.out
         );
-        self.put_single(d);
+        self.put_number(Precision::Single, inst.rd);
     }
 
     fn widen(&mut self, inst: &Inst, slow: &Slow) {
-        let (a, d) = (f_at(inst.rs1), f_at(inst.rd));
+        let a = f_at(inst.rs1);
         self.require_nearest(inst.rm, slow);
         self.require_boxed(inst.rs1, slow);
-        dynasm!(self.ops
-            ; .arch x64
-            ; cvtss2sd xmm0, [rbx + a]
-            ; ucomisd xmm0, xmm0
-            ; jp =>slow.out
-            ; movsd [rbx + d], xmm0
-        );
+        dynasm!(self.ops; .arch x64; cvtss2sd xmm0, [rbx + a]);
+        self.put_number(Precision::Double, inst.rd);
     }
 
     /// Emits a conversion to an integer. Values out of range become the smallest integer, which
@@ -384,9 +365,18 @@ impl BlockCompiler<'_> {
             self.require_boxed(inst.rs1, slow);
         }
         let a = f_at(inst.rs1);
-        // Negative numbers, -0 included, and numbers from 2^63 up: as unsigned integers, their bits
-        // compare at or above those of 2^63.
+        // Negative numbers, -0 included, and numbers from 2^63 or 2^32 up: as unsigned integers,
+        // their bits compare at or above those of that number. Words are converted as long ones.
         match (to, from) {
+            (Whole::UnsignedWord, Single) => {
+                dynasm!(self.ops; .arch x64; cmp DWORD [rbx + a], 0x4F80_0000; jae =>slow.out);
+            }
+            (Whole::UnsignedWord, Double) => dynasm!(self.ops
+                ; .arch x64
+                ; mov rcx, QWORD 0x41F0_0000_0000_0000
+                ; cmp [rbx + a], rcx
+                ; jae =>slow.out
+            ),
             (Whole::UnsignedLong, Single) => {
                 dynasm!(self.ops; .arch x64; cmp DWORD [rbx + a], 0x5F00_0000; jae =>slow.out);
             }
@@ -403,16 +393,16 @@ impl BlockCompiler<'_> {
             (Whole::Word, Single, false) => dynasm!(self.ops; .arch x64; cvtss2si eax, [rbx + a]),
             (Whole::Word, Double, true) => dynasm!(self.ops; .arch x64; cvttsd2si eax, [rbx + a]),
             (Whole::Word, Double, false) => dynasm!(self.ops; .arch x64; cvtsd2si eax, [rbx + a]),
-            (Whole::Long | Whole::UnsignedLong, Single, true) => {
+            (Whole::UnsignedWord | Whole::Long | Whole::UnsignedLong, Single, true) => {
                 dynasm!(self.ops; .arch x64; cvttss2si rax, [rbx + a]);
             }
-            (Whole::Long | Whole::UnsignedLong, Single, false) => {
+            (Whole::UnsignedWord | Whole::Long | Whole::UnsignedLong, Single, false) => {
                 dynasm!(self.ops; .arch x64; cvtss2si rax, [rbx + a]);
             }
-            (Whole::Long | Whole::UnsignedLong, Double, true) => {
+            (Whole::UnsignedWord | Whole::Long | Whole::UnsignedLong, Double, true) => {
                 dynasm!(self.ops; .arch x64; cvttsd2si rax, [rbx + a]);
             }
-            (Whole::Long | Whole::UnsignedLong, Double, false) => {
+            (Whole::UnsignedWord | Whole::Long | Whole::UnsignedLong, Double, false) => {
                 dynasm!(self.ops; .arch x64; cvtsd2si rax, [rbx + a]);
             }
         }
@@ -420,6 +410,7 @@ impl BlockCompiler<'_> {
             Whole::Word => {
                 dynasm!(self.ops; .arch x64; cmp eax, i32::MIN; je =>slow.out; cdqe);
             }
+            Whole::UnsignedWord => dynasm!(self.ops; .arch x64; cdqe),
             Whole::Long | Whole::UnsignedLong => dynasm!(self.ops
                 ; .arch x64
                 ; mov rcx, QWORD i64::MIN
@@ -441,7 +432,7 @@ impl BlockCompiler<'_> {
         self.boxed_operands(precision, &[inst.rs1, inst.rs2], slow);
         self.load_first(precision, inst.rs1);
         compute(&mut self.ops, f_at(inst.rs2));
-        self.put_number(precision, inst.rd, slow);
+        self.put_number(precision, inst.rd);
     }
 
     fn square_root(&mut self, inst: &Inst, precision: Precision, slow: &Slow) {
@@ -452,7 +443,7 @@ impl BlockCompiler<'_> {
             Precision::Single => dynasm!(self.ops; .arch x64; sqrtss xmm0, xmm0),
             Precision::Double => dynasm!(self.ops; .arch x64; sqrtsd xmm0, xmm0),
         }
-        self.put_number(precision, inst.rd, slow);
+        self.put_number(precision, inst.rd);
     }
 
     fn fused(
@@ -480,7 +471,8 @@ impl BlockCompiler<'_> {
             ),
         }
         compute(&mut self.ops);
-        self.put_number(precision, inst.rd, slow);
+        // Infinity times zero plus a quiet NaN is invalid in RISC-V, and perhaps not here.
+        self.put_number_unless_nan(precision, inst.rd, slow.out);
     }
 
     /// Takes the slow path unless registers that should hold singles do.
@@ -501,21 +493,46 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// Moves the result in `xmm0` to register `f`, or takes the slow path if it is NaN.
-    fn put_number(&mut self, precision: Precision, f: u8, slow: &Slow) {
+    /// Moves the result in `xmm0` to register `f`, or the canonical NaN if it is one.
+    fn put_number(&mut self, precision: Precision, f: u8) {
+        let (from, back) = (self.ops.new_dynamic_label(), self.ops.new_dynamic_label());
+        self.put_number_unless_nan(precision, f, from);
+        dynasm!(self.ops; .arch x64; =>back);
+        self.cold.nans.push(Nan {
+            from,
+            back,
+            precision,
+            f,
+        });
+    }
+
+    /// Moves the result in `xmm0` to register `f`, or jumps to `nan` if it is one.
+    fn put_number_unless_nan(&mut self, precision: Precision, f: u8, nan: DynamicLabel) {
         let d = f_at(f);
         match precision {
             Precision::Single => {
-                dynasm!(self.ops; .arch x64; ucomiss xmm0, xmm0; jp =>slow.out);
+                dynasm!(self.ops; .arch x64; ucomiss xmm0, xmm0; jp =>nan);
                 self.put_single(d);
             }
             Precision::Double => dynasm!(self.ops
                 ; .arch x64
                 ; ucomisd xmm0, xmm0
-                ; jp =>slow.out
+                ; jp =>nan
                 ; movsd [rbx + d], xmm0
             ),
         }
+    }
+
+    /// Emits what a result that is NaN needs.
+    pub fn canonical_nan(&mut self, nan: &Nan) {
+        let d = f_at(nan.f);
+        dynasm!(self.ops
+            ; .arch x64
+            ; =>nan.from
+            ; mov rax, QWORD nan.precision.canonical_nan() as i64
+            ; mov [rbx + d], rax
+            ; jmp =>nan.back
+        );
     }
 
     /// Boxes the single in `xmm0`.

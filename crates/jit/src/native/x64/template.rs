@@ -15,12 +15,12 @@ use super::encode::{
     STORE_16, STORE_32, STORE_64, copy,
 };
 use super::float::Float::{self, *};
-use super::float::Precision::{Double, Single};
 use super::float::{Comparison, Injection, Number, Whole};
 use super::integer::Integer::{self, *};
 use super::integer::{Combine, Part, Second, Sign};
 use super::memory::Access;
 use super::scratch::Scratch::{self, *};
+use crate::native::precision::Precision::{Double, Single};
 
 /// Code of an operation.
 #[derive(Clone, Copy)]
@@ -270,6 +270,7 @@ pub(super) fn template(op: Op) -> Option<Template> {
         Op::FleS => Float(Compare(Single, Comparison::LessOrEqual)),
         Op::FcvtWS => Float(ToInteger(Single, Whole::Word)),
         Op::FcvtLS => Float(ToInteger(Single, Whole::Long)),
+        Op::FcvtWuS => Float(ToInteger(Single, Whole::UnsignedWord)),
         Op::FcvtLuS => Float(ToInteger(Single, Whole::UnsignedLong)),
         Op::FcvtSW => Float(FromInteger(Single, Number::Word)),
         Op::FcvtSWu => Float(FromInteger(Single, Number::UnsignedWord)),
@@ -296,6 +297,7 @@ pub(super) fn template(op: Op) -> Option<Template> {
         Op::FleD => Float(Compare(Double, Comparison::LessOrEqual)),
         Op::FcvtWD => Float(ToInteger(Double, Whole::Word)),
         Op::FcvtLD => Float(ToInteger(Double, Whole::Long)),
+        Op::FcvtWuD => Float(ToInteger(Double, Whole::UnsignedWord)),
         Op::FcvtLuD => Float(ToInteger(Double, Whole::UnsignedLong)),
         Op::FcvtDW => Float(FromInteger(Double, Number::Word)),
         Op::FcvtDWu => Float(FromInteger(Double, Number::UnsignedWord)),
@@ -355,11 +357,9 @@ pub(super) fn template(op: Op) -> Option<Template> {
         | Op::Mulhsu
         | Op::FminS
         | Op::FmaxS
-        | Op::FcvtWuS
         | Op::FclassS
         | Op::FminD
         | Op::FmaxD
-        | Op::FcvtWuD
         | Op::FclassD
         | Op::CboInval
         | Op::CboClean

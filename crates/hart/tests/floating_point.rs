@@ -1,0 +1,216 @@
+//! Floating point in both engines: the interpreter computes with integers, compiled code with the
+//! host's own registers.
+
+mod common;
+
+use common::Nothing;
+use trapless_asm::Asm;
+use trapless_asm::reg::{A0, A1, S0, S1, T0, T1, T2, ZERO};
+use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_isa::{Format, Op, csr};
+
+const RAM: u64 = 0x8000_0000;
+
+/// `fflags` of inexact and of underflow.
+const NX: u64 = 1;
+const UF: u64 = 2;
+
+/// 2^-1022, the smallest normal number.
+const SMALLEST: u64 = 1 << 52;
+const ONE: u64 = 0x3FF0_0000_0000_0000;
+const HALF: u64 = 0x3FE0_0000_0000_0000;
+
+/// `fmul.d fa2, fa0, fa1` and `fdiv.d fa2, fa0, fa1`, to nearest.
+const FMUL: u32 = 0x12B5_0653;
+const FDIV: u32 = 0x1AB5_0653;
+
+/// The result of `op` with these operands, and the flags it leaves of `before`.
+fn compute(compiled: bool, op: u32, [a, b]: [u64; 2], before: u64) -> (u64, u64) {
+    let mut program = Asm::new(RAM);
+    // csrs mstatus, t0: FS is Dirty. fmv.d.x fa0, a0; fmv.d.x fa1, a1; csrw fcsr, t0.
+    program.li(T0, 0x6000).w(0x3002_A073);
+    program.li(A0, a).w(0xF205_0553);
+    program.li(A1, b).w(0xF205_85D3);
+    program.li(T0, before).w(0x0032_9073);
+    program.w(op);
+    // fmv.x.d a0, fa2; csrr a1, fflags
+    program.w(0xE206_0553);
+    program.w(0x0010_25F3);
+    program.addi(S1, ZERO, 1);
+    let forever = program.here();
+    program.j(forever);
+    let ram = Ram::new(RAM, 1 << 20).expect("RAM");
+    for (address, byte) in (RAM..).zip(program.finish()) {
+        ram.store(address, 1, byte.into()).expect("in RAM");
+    }
+    let config = HartConfig {
+        reset_pc: RAM,
+        ..HartConfig::default()
+    };
+    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+    if compiled && !code.compile(Tiers::EAGER, &config) {
+        eprintln!("this host has no compiler");
+    }
+    let mut hart = Hart::new(0, config, ram.clone());
+    hart.run(&mut code, &mut Nothing, 10_000, None);
+    assert_eq!(
+        hart.x(S1 as usize),
+        1,
+        "the program does not come to its end"
+    );
+    (hart.x(A0 as usize), hart.x(A1 as usize))
+}
+
+/// Promise: a result that rounds to the smallest normal number is inexact, and no underflow; one
+/// below it is both; and flags that were raised before stay.
+#[test]
+fn underflow_is_raised_after_rounding() {
+    let cases = [
+        // (1 + 2^-52) 2^-1022 times 1 - 2^-52 is 2^-1022 less 2^-1126.
+        (FMUL, [SMALLEST + 1, ONE - 2], 0, (SMALLEST, NX)),
+        (FMUL, [SMALLEST + 1, ONE - 2], UF, (SMALLEST, UF | NX)),
+        (FMUL, [SMALLEST + 1, HALF], 0, (SMALLEST >> 1, UF | NX)),
+        (FMUL, [SMALLEST, ONE], 0, (SMALLEST, 0)),
+        (FMUL, [0, ONE], 0, (0, 0)),
+        (FDIV, [SMALLEST + 1, ONE + 1], 0, (SMALLEST, 0)),
+        (FDIV, [SMALLEST + 1, ONE + 3], 0, (SMALLEST - 2, NX | UF)),
+    ];
+    for (op, operands, before, expected) in cases {
+        for compiled in [false, true] {
+            let found = compute(compiled, op, operands, before);
+            assert_eq!(
+                found, expected,
+                "{op:#x} of {operands:x?}, compiled: {compiled}"
+            );
+        }
+    }
+}
+
+/// Doubles at which something changes, and singles, in their box and out of it.
+fn operands() -> [Vec<u64>; 2] {
+    let numbers = [
+        0.0,
+        0.3,
+        0.5,
+        1.5,
+        2147483647.5,
+        2147483648.0,
+        4294967295.5,
+        4294967296.0,
+        9.3e18,
+        1.9e19,
+        f64::MAX,
+        f64::INFINITY,
+        f64::NAN,
+    ];
+    let signed = numbers.into_iter().flat_map(|number| [number, -number]);
+    let mut doubles: Vec<_> = signed.clone().map(f64::to_bits).collect();
+    let mut singles: Vec<_> = signed
+        .map(|n| BOX | u64::from((n as f32).to_bits()))
+        .collect();
+    // Signalling NaNs, payloads, the least and the greatest subnormal numbers and the least normal
+    // ones, and a single without its box.
+    doubles.extend([
+        0x7FF0_0000_0000_0001,
+        0xFFF8_0000_0000_1234,
+        1,
+        SMALLEST - 1,
+        SMALLEST,
+    ]);
+    singles.extend([0x7F80_0001, 0xFFC0_1234, 1, 0x007F_FFFF, 0x0080_0000].map(|s| BOX | s));
+    singles.push(u64::from(1.0f32.to_bits()));
+    [doubles, singles]
+}
+
+/// Ones above a single.
+const BOX: u64 = 0xFFFF_FFFF_0000_0000;
+
+/// `instruction` has its operands in registers 10, 11 and 13 and its result in 12, of either kind.
+/// What is in 12, of both kinds, and `fflags`, after it was executed for each set of operands.
+fn results(compiled: bool, instruction: u32, sets: &[[u64; 3]]) -> Vec<[u64; 3]> {
+    const SET: u64 = 48;
+    const SETS: u64 = RAM + 0x1_0000;
+    let ram = Ram::new(RAM, 1 << 20).expect("RAM");
+    for (set, at) in sets.iter().zip((SETS..).step_by(SET as usize)) {
+        for (value, at) in set.iter().zip((at..).step_by(8)) {
+            ram.store(at, 8, *value).expect("in RAM");
+        }
+    }
+    let load = |at: u32, register: u32| at << 20 | 8 << 15 | 3 << 12 | register << 7;
+    let (integer, float) = (0x03, 0x07);
+    let mut a = Asm::new(RAM);
+    a.li(T0, 0x6000).csrs(csr::MSTATUS, T0);
+    a.li(S0, SETS).li(S1, SETS + SET * sets.len() as u64);
+    let next = a.here();
+    for (at, register) in [(0, 10), (8, 11), (16, 13)] {
+        a.w(load(at, register) | integer);
+        a.w(load(at, register) | float);
+    }
+    a.csrw(csr::FCSR, ZERO);
+    a.w(instruction);
+    a.w(trapless_asm::csrr(T1, csr::FFLAGS));
+    // fsd fa2, 24(s0)
+    a.w(12 << 20 | 8 << 15 | 3 << 12 | 24 << 7 | 0x27);
+    a.sd(12, S0, 32).sd(T1, S0, 40);
+    a.addi(S0, S0, SET as i32);
+    a.bne(S0, S1, next);
+    a.addi(T2, ZERO, 1);
+    let forever = a.here();
+    a.j(forever);
+    for (address, byte) in (RAM..).zip(a.finish()) {
+        ram.store(address, 1, byte.into()).expect("in RAM");
+    }
+    let config = HartConfig {
+        reset_pc: RAM,
+        ..HartConfig::default()
+    };
+    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+    if compiled && !code.compile(Tiers::EAGER, &config) {
+        eprintln!("this host has no compiler");
+    }
+    let mut hart = Hart::new(0, config, ram.clone());
+    for slice in 1.. {
+        hart.run(&mut code, &mut Nothing, slice * 50_000, None);
+        if hart.x(T2 as usize) != 0 {
+            break;
+        }
+        assert!(slice < 100, "{instruction:#x} does not end");
+    }
+    let found = (SETS + 24..).step_by(SET as usize).take(sets.len());
+    let word = |at| ram.load(at, 8).expect("in RAM");
+    found
+        .map(|at| [word(at), word(at + 8), word(at + 16)])
+        .collect()
+}
+
+/// Promise: results and flags are the same in both engines, for every operation on registers.
+#[test]
+fn engines_agree_on_every_operation() {
+    let mut sets = Vec::new();
+    for kind in &operands() {
+        for &a in kind {
+            for &b in kind {
+                // Each third operand beside each pair of kinds would be too many.
+                sets.push([a, b, kind[sets.len() * 7 % kind.len()]]);
+            }
+        }
+    }
+    let mut tried = 0;
+    for &op in Op::ALL {
+        let (bits, mask) = op.encoding();
+        if !op.is_fp() || matches!(op.format(), Format::FLoad | Format::FStore) {
+            continue;
+        }
+        let rounds = mask & 7 << 12 == 0;
+        for rounding in if rounds { &[0, 1, 2, 4, 7][..] } else { &[0] } {
+            let fields = 13 << 27 | 11 << 20 | 10 << 15 | rounding << 12 | 12 << 7;
+            let instruction = bits | fields & !mask;
+            let [interpreted, compiled] = [false, true].map(|c| results(c, instruction, &sets));
+            for ((set, one), other) in sets.iter().zip(interpreted).zip(compiled) {
+                assert_eq!(one, other, "{op:?}, rounding {rounding}, of {set:x?}");
+            }
+            tried += 1;
+        }
+    }
+    assert!(tried > 60, "{tried} operations");
+}
