@@ -1,0 +1,192 @@
+//! Loads and stores in S-mode where translation decides what they find: across pages, and in pages
+//! of U-mode. Compiled code looks for the page once for several accesses, and keeps what it found.
+
+mod common;
+
+use common::Nothing;
+use trapless_asm::reg::{A0, S0, S1, T0, T1, T2, T3, ZERO};
+use trapless_asm::{Asm, i, r, s};
+use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_isa::csr::{self, status};
+
+const RAM: u64 = 0x8000_0000;
+const SIZE: u64 = 1 << 20;
+/// The program in S-mode, in a page that is where it is.
+const PROGRAM: u64 = RAM + 0x4000;
+/// Two pages that S-mode sees one behind the other, and which are not.
+const SEEN: u64 = 0x4000_0000;
+const PAGES: [u64; 2] = [RAM + 0x1_2000, RAM + 0x1_0000];
+/// A page of U-mode.
+const USER: u64 = SEEN + 0x2000;
+const USER_PAGE: u64 = RAM + 0x1_4000;
+/// Where exceptions of S-mode lead to: counts them, and goes on behind the instruction.
+const HANDLER: u64 = RAM + 0x5000;
+
+/// RAM with page tables, what M-mode does before it enters the program, and the program.
+fn machine(program: &Asm) -> Ram {
+    let ram = Ram::new(RAM, SIZE).expect("RAM");
+    let (root, level1, level0) = (RAM + 0x8000, RAM + 0x9000, RAM + 0xA000);
+    let pointer = |table: u64| table >> 12 << 10 | 1;
+    let leaf = |page: u64| page >> 12 << 10 | 0xCF;
+    let store = |at, value| ram.store(at, 8, value).expect("in RAM");
+    store(root + 8, pointer(level1));
+    store(root + 16, leaf(RAM));
+    store(level1, pointer(level0));
+    store(level0, leaf(PAGES[0]));
+    store(level0 + 8, leaf(PAGES[1]));
+    store(level0 + 16, leaf(USER_PAGE) | 0x10);
+    let mut start = Asm::new(RAM);
+    start.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
+    start.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
+    start.li(T0, u64::MAX).csrw(csr::MEDELEG, T0);
+    start.li(T0, HANDLER).csrw(csr::STVEC, T0);
+    start.li(T0, 8 << 60 | root >> 12).csrw(csr::SATP, T0);
+    start.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
+    start.li(T0, PROGRAM).csrw(csr::MEPC, T0);
+    start.mret();
+    let mut handler = Asm::new(HANDLER);
+    handler.addi(A0, A0, 1);
+    handler.w(trapless_asm::csrr(T0, csr::SEPC));
+    handler.addi(T0, T0, 4).csrw(csr::SEPC, T0);
+    handler.sret();
+    for (at, program) in [(RAM, &start), (HANDLER, &handler), (PROGRAM, program)] {
+        for (address, byte) in (at..).zip(program.finish()) {
+            ram.store(address, 1, byte.into()).expect("in RAM");
+        }
+    }
+    for page in PAGES {
+        for at in (page..page + 0x1000).step_by(8) {
+            // Each byte of it differs from those around it, and the pages from each other.
+            ram.store(at, 8, at.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+                .expect("in RAM");
+        }
+    }
+    ram
+}
+
+/// What the program leaves in registers and in both pages, until it sets `t1`.
+fn end(compiled: bool, program: &Asm) -> Vec<u64> {
+    let ram = machine(program);
+    let config = HartConfig {
+        reset_pc: RAM,
+        ..HartConfig::default()
+    };
+    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
+    if compiled && !code.compile(Tiers::EAGER, &config) {
+        eprintln!("this host has no compiler");
+    }
+    let mut hart = Hart::new(0, config, ram.clone());
+    hart.run(&mut code, &mut Nothing, 20_000, None);
+    assert_eq!(hart.x(T1 as usize), 1, "the program comes to its end");
+    let mut state: Vec<_> = (0..32).map(|register| hart.x(register)).collect();
+    for page in PAGES {
+        // One page before and one behind: nothing is written there.
+        let words = (page - 0x1000..page + 0x2000).step_by(8);
+        state.extend(words.map(|at| ram.load(at, 8).expect("in RAM")));
+    }
+    state
+}
+
+/// Sets t1 and spins.
+fn finish(a: &mut Asm) {
+    a.addi(T1, ZERO, 1);
+    let forever = a.here();
+    a.j(forever);
+}
+
+/// Promise: accesses that reach into the next page find it where it is mapped, alone and one beside
+/// the other, at every distance from the border.
+#[test]
+fn accesses_across_pages_are_translated_twice() {
+    let load = |kind: u32, to: u32, at: i32| i(0x03, kind, to, S0, at);
+    let store = |kind: u32, from: u32, at: i32| s(0x23, kind, S0, from, at);
+    for kind in 0..4 {
+        let bytes = 1 << kind;
+        for distance in 0..=2 * bytes {
+            let mut a = Asm::new(PROGRAM);
+            a.li(S0, SEEN).li(T3, 0x1122_3344_5566_7788).li(T2, 3);
+            // Both pages are in the TLB.
+            a.ld(T0, S0, 0).sd(T0, S0, 0);
+            a.li(S0, SEEN + 0x1000).ld(T0, S0, 0).sd(T0, S0, 0);
+            a.li(S0, SEEN + 0x1000 - distance);
+            let again = a.here();
+            // One, and two with the same base.
+            a.w(load(kind, 14, 0));
+            a.addi(15, 14, 0);
+            a.w(load(kind, 16, 0));
+            a.w(load(kind, 17, bytes as i32));
+            a.w(store(kind, T3, 0));
+            a.addi(T3, T3, 0x11);
+            a.w(store(kind, T3, 0));
+            a.w(store(kind, T2, bytes as i32));
+            a.addi(T2, T2, -1);
+            a.bne(T2, ZERO, again);
+            finish(&mut a);
+            let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, &a));
+            assert_eq!(interpreted[A0 as usize], 0, "no exceptions");
+            assert!(
+                interpreted == compiled,
+                "{bytes} bytes, {distance} before the border"
+            );
+        }
+    }
+}
+
+/// Promise: S-mode has access to pages of U-mode while SUM is set, and no longer.
+#[test]
+fn pages_of_user_mode_need_sum() {
+    const ROUNDS: u64 = 20;
+    let mut a = Asm::new(PROGRAM);
+    a.li(S0, USER).li(S1, status::SUM).li(T2, ROUNDS);
+    let again = a.here();
+    a.csrs(csr::SSTATUS, S1);
+    a.sd(T2, S0, 0).ld(T3, S0, 0);
+    a.w(trapless_asm::csrc(csr::SSTATUS, S1));
+    // Three exceptions.
+    a.ld(T3, S0, 0).sd(T2, S0, 8).ld(T3, S0, 16);
+    a.addi(T2, T2, -1);
+    a.bne(T2, ZERO, again);
+    finish(&mut a);
+    let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, &a));
+    assert_eq!(interpreted[A0 as usize], 3 * ROUNDS);
+    assert!(interpreted == compiled);
+}
+
+/// Promise: `cbo.zero` is an illegal instruction in S-mode until M-mode allows it.
+#[test]
+fn zeroing_blocks_needs_permission() {
+    let mut a = Asm::new(PROGRAM);
+    a.li(S0, SEEN).li(T2, 5);
+    let again = a.here();
+    a.w(0x0044_200F); // cbo.zero (s0)
+    a.addi(T2, T2, -1);
+    a.bne(T2, ZERO, again);
+    finish(&mut a);
+    let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, &a));
+    assert_eq!(interpreted[A0 as usize], 5);
+    assert!(interpreted == compiled);
+}
+
+/// Promise: a store-conditional of another size than its load-reserved fails.
+#[test]
+fn reservations_have_a_size() {
+    const WORD: u32 = 2;
+    const DOUBLEWORD: u32 = 3;
+    const LOAD_RESERVED: u32 = 0x08;
+    const STORE_CONDITIONAL: u32 = 0x0C;
+    let mut a = Asm::new(PROGRAM);
+    a.li(S0, SEEN).li(T2, 5);
+    a.li(T3, 7).sd(T3, S0, 0);
+    let again = a.here();
+    for (result, load, store) in [(14, WORD, DOUBLEWORD), (15, DOUBLEWORD, WORD)] {
+        a.w(r(0x2F, load, LOAD_RESERVED, T0, S0, ZERO));
+        a.w(r(0x2F, store, STORE_CONDITIONAL, result, S0, T2));
+    }
+    a.addi(T2, T2, -1);
+    a.bne(T2, ZERO, again);
+    a.ld(16, S0, 0);
+    finish(&mut a);
+    let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, &a));
+    assert_eq!(interpreted[14..17], [1, 1, 7]);
+    assert!(interpreted == compiled);
+}
