@@ -1,6 +1,6 @@
-# Runs real programs, each with a fixed amount of work, between markers that `trapless-bench` times
-# on its own clock. set.only=NAME,... chooses some. What is prepared before `begin` does
-# not count. Redis listens at `port`, so that a run outside a guest can choose a free one.
+# Runs real programs, each with a fixed amount of work. What is prepared before `begin` does not count.
+# Redis listens at `port`, so that a run outside a guest can choose a free one.
+. /bench/measure.sh
 
 # 3 MB of text and machine code
 make_file() {
@@ -36,13 +36,8 @@ run_sqlite() { sqlite3 /run/database </bench/work.sql; }
 run_redis() { redis-benchmark -p "$port" -q -c 10 -n 1500 -t set,get; }
 
 for name in integer sysbench_cpu sysbench_memory stress_matrix stress_integer gzip xz python compiler sqlite redis; do
-    case ,${only:-$name}, in *",$name,"*) ;; *) continue ;; esac
+    wanted "$name" || continue
     case $name in gzip | xz | compiler | redis) "prepare_$name" || continue ;; esac
-    say "begin host $name"
-    "run_$name" >/run/output 2>&1
-    status=$?
-    say "end host $name status=$status"
-    if [ "$status" != 0 ]; then dump "$name" /run/output; fi
+    measure "$name" "run_$name"
 done
-rm -f /run/output
 if [ -n "${redis:-}" ]; then kill "$redis"; fi

@@ -36,7 +36,7 @@ use trapless_images::Project;
 use emulator::Images;
 use native::Native;
 use results::Results;
-use rows::{PROGRAMS, Row, SCENARIOS, Scenario};
+use rows::{Row, SCENARIOS, Scenario};
 use session::Subject;
 use setting::Sinks;
 
@@ -58,7 +58,7 @@ struct Options {
     /// How often each scenario runs on each emulator; medians are shown
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
-    /// Rows or scenarios to measure [default: all]
+    /// Rows or scenarios to measure [default: all but `methods`]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     only: Vec<String>,
     /// List rows and scenarios and stop
@@ -125,7 +125,7 @@ fn chosen(only: &[String]) -> Result<Vec<(&'static Scenario, Vec<&'static Row>)>
     Ok(SCENARIOS
         .iter()
         .map(|s| {
-            let all = only.is_empty() || wanted(s.name);
+            let all = wanted(s.name) || (only.is_empty() && !s.named);
             (
                 s,
                 s.rows
@@ -176,7 +176,7 @@ fn measure(options: &Options) -> Result<bool> {
     let qemu = emulator::qemu(&project, options.qemu.as_deref())?;
     let trapless = emulator::trapless(&trapless, options.engine.as_deref())?;
 
-    let programs = chosen.iter().find(|(s, _)| s.name == PROGRAMS);
+    let programs = chosen.iter().find(|(s, _)| s.programs.is_some());
     let native = programs
         .map(|(scenario, _)| Native::prepare(&project, scenario.image))
         .transpose()?;
@@ -198,7 +198,7 @@ fn measure(options: &Options) -> Result<bool> {
                     .map(|s| Ok(Subject::Emulator(emulator::variant(*s, &trapless)?)))
                     .collect::<Result<_>>()?,
             };
-            if let (PROGRAMS, Some(native)) = (scenario.name, &native) {
+            if let (Some(_), Some(native)) = (scenario.programs, &native) {
                 turn.push(Subject::Native(native));
             }
             // The state of the computer may differ between the first and the last emulator, so the

@@ -13,9 +13,6 @@ use crate::rows::{Row, Scenario, Unit};
 /// Name in results.
 pub const NAME: &str = "native";
 
-/// Runs the scenario's workload as its image's init script would.
-const SCRIPT: &str = ". /scripts/trapless.sh; side=host; . /bench/programs.sh";
-
 /// The programs of an image, for this machine.
 pub struct Native {
     tools: Tools,
@@ -111,9 +108,17 @@ impl Native {
             (scripts.as_path(), Path::new("/scripts")),
             (self.run.0.as_path(), Path::new("/run")),
         ];
+        let Some(programs) = scenario.programs else {
+            bail!("{} has no programs for this machine", scenario.name);
+        };
+        // As its image's init script would.
+        let script = format!(
+            ". /scripts/trapless.sh; side=host; . /bench/{}",
+            programs.script
+        );
         let shell = "/usr/bin/busybox";
         let mut command = self.tools.command_with(shell, &places, Path::new("/"))?;
-        command.args(["sh", "-c", SCRIPT]);
+        command.args(["sh", "-c", &script]);
         // As in a guest, whose image has no locales.
         command.env("LC_ALL", "C").env("only", scenario.only(rows));
         // A server of the user's must not be measured, or written to.

@@ -12,7 +12,7 @@ use crate::counts::{BLOCKS_COMPILED, COUNTS, GUEST_EXITS, INSTRUCTIONS, PER_THOU
 use crate::emulator::Images;
 use crate::entry::{Entry, Figures, NS_PER_EXIT, compared, quotient, variants};
 use crate::native;
-use crate::rows::{PROGRAMS, Row, SCENARIOS, Scenario, Unit};
+use crate::rows::{Row, SCENARIOS, Scenario, Unit};
 use crate::session::Session;
 use crate::table::{Tables, digits};
 
@@ -37,10 +37,29 @@ struct File<'a> {
     packages: &'a [PackageVersion],
     runs: u32,
     rows: Vec<Entry>,
-    /// Of the programs' speed.
-    geometric_mean: Option<f64>,
+    /// Of programs: by scenario.
+    geometric_means: BTreeMap<&'static str, Means>,
     /// Median of the peak resident memory, in MiB: by scenario and emulator.
     peak_memory: BTreeMap<&'static str, BTreeMap<String, Option<f64>>>,
+}
+
+/// `None` without figures.
+fn geometric_mean(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    let logs: Vec<f64> = figures.map(f64::ln).collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+/// Geometric means of a scenario's programs.
+#[derive(Debug, Serialize)]
+pub struct Means {
+    /// Of the speed, relative to the peer.
+    pub speed: Option<f64>,
+    /// The same by processor time.
+    pub processor_speed: Option<f64>,
+    /// Of the time, relative to native.
+    pub native_ratio: Option<f64>,
+    /// The least that `speed` should be.
+    pub goal: f64,
 }
 
 /// Figures of all runs so far.
@@ -174,8 +193,8 @@ impl Results {
 
     fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
-        for scenario in SCENARIOS {
-            for row in scenario.rows {
+        for scenario in SCENARIOS.iter() {
+            for row in &scenario.rows {
                 let figures = self.figures(row);
                 if figures.is_empty() {
                     continue;
@@ -198,18 +217,33 @@ impl Results {
         entries
     }
 
-    /// Geometric mean of the programs, of the ratio `speed`.
-    fn geometric_mean(&self, speed: impl Fn(&Entry) -> Option<f64>) -> Option<f64> {
-        let programs = SCENARIOS.iter().find(|s| s.name == PROGRAMS)?;
-        let logs: Vec<f64> = programs
-            .rows
-            .iter()
+    /// Of scenarios that were measured.
+    fn geometric_means(&self) -> BTreeMap<&'static str, Means> {
+        let mut all = BTreeMap::new();
+        for scenario in SCENARIOS.iter() {
+            let Some(programs) = scenario.programs else {
+                continue;
+            };
             // The integer loop is not a real program and has a row of its own kind.
-            .filter(|row| row.unit == Unit::Seconds)
-            .filter_map(|row| speed(&compared(row, self.figures(row))))
-            .map(f64::ln)
-            .collect();
-        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+            let rows = scenario.rows.iter().filter(|row| row.unit == Unit::Seconds);
+            let entries: Vec<_> = rows
+                .map(|row| (row, self.figures(row)))
+                .filter(|(_, figures)| !figures.is_empty())
+                .map(|(row, figures)| compared(row, figures))
+                .collect();
+            let mean =
+                |of: fn(&Entry) -> Option<f64>| geometric_mean(entries.iter().filter_map(of));
+            if !entries.is_empty() {
+                let means = Means {
+                    speed: mean(|e| e.speed),
+                    processor_speed: mean(|e| e.processor_ratio.map(|r| 1.0 / r)),
+                    native_ratio: mean(|e| e.native_ratio),
+                    goal: programs.goal,
+                };
+                all.insert(scenario.name, means);
+            }
+        }
+        all
     }
 
     fn peak_memory(&self) -> BTreeMap<&'static str, BTreeMap<String, Option<f64>>> {
@@ -231,7 +265,7 @@ impl Results {
             packages: &self.packages,
             runs: self.runs,
             rows: self.entries(),
-            geometric_mean: self.geometric_mean(|e| e.speed),
+            geometric_means: self.geometric_means(),
             peak_memory: self.peak_memory(),
         };
         let mut text = serde_json::to_string_pretty(&file)?;
@@ -247,9 +281,7 @@ impl Results {
     pub fn table(&self) -> String {
         Tables {
             entries: &self.entries(),
-            mean: self.geometric_mean(|e| e.speed),
-            processor_mean: self.geometric_mean(|e| e.processor_ratio.map(|r| 1.0 / r)),
-            native_mean: self.geometric_mean(|e| e.native_ratio),
+            means: &self.geometric_means(),
             peaks: &self.peak_memory(),
         }
         .text()

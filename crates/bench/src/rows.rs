@@ -1,5 +1,7 @@
 //! Measurements: scenarios (one boot each) and their rows of the table.
 
+use std::sync::LazyLock;
+
 use crate::setting::Sinks;
 
 /// A point of a run.
@@ -72,6 +74,15 @@ pub struct Row {
     pub goal: Goal,
 }
 
+/// Programs that run without an emulator, too, and whose geometric mean counts as one.
+#[derive(Clone, Copy)]
+pub struct Programs {
+    /// The script in images/bench that runs them, in a guest and natively.
+    pub script: &'static str,
+    /// The least geometric mean of their speed, relative to the peer.
+    pub goal: f64,
+}
+
 /// One boot from which rows come.
 pub struct Scenario {
     /// Its name, for `--only`.
@@ -87,11 +98,36 @@ pub struct Scenario {
     /// Instead of QEMU and `trapless`: this program with these receivers of events. The others are
     /// compared with the first.
     pub variants: Option<&'static [Sinks]>,
+    /// Whether its rows are programs.
+    pub programs: Option<Programs>,
+    /// Whether it is measured only if it is named.
+    pub named: bool,
     /// Its rows.
-    pub rows: &'static [Row],
+    pub rows: Vec<Row>,
 }
 
 impl Scenario {
+    /// A scenario without programs, which QEMU and `trapless` run.
+    fn new(
+        name: &'static str,
+        explanation: &'static str,
+        image: &'static str,
+        append: &'static str,
+        rows: impl Into<Vec<Row>>,
+    ) -> Self {
+        Self {
+            name,
+            explanation,
+            image,
+            append,
+            limit: 300,
+            variants: None,
+            programs: None,
+            named: false,
+            rows: rows.into(),
+        }
+    }
+
     /// Names of `rows`, which are some of it, with commas.
     pub fn only(&self, rows: &[&Row]) -> String {
         let names: Vec<_> = rows.iter().map(|row| row.name).collect();
@@ -122,185 +158,214 @@ const fn row(
     }
 }
 
-/// A program of images/bench/programs.sh. All of them together have the goal: see `results`.
-macro_rules! program {
-    ($name:literal, $explanation:literal) => {
-        row(
-            $name,
-            $explanation,
-            Mark::Begin(concat!("host ", $name)),
-            Mark::End(concat!("host ", $name)),
-            Unit::Seconds,
-            // None may be slower than 0.6 times the peer's speed.
-            Goal::Ratio(1.0 / 0.6),
-        )
-    };
+/// A program of the host. All of a scenario together have the goal: see [`Programs`].
+fn program(name: &'static str, explanation: &'static str) -> Row {
+    row(
+        name,
+        explanation,
+        Mark::Begin(format!("host {name}").leak()),
+        Mark::End(format!("host {name}").leak()),
+        Unit::Seconds,
+        // None may be slower than 0.6 times the peer's speed.
+        Goal::Ratio(1.0 / 0.6),
+    )
 }
 
-macro_rules! kvm {
-    ($name:literal, $rounds:literal, $explanation:literal) => {
-        row(
-            $name,
-            $explanation,
-            Mark::Begin(concat!("host kvm-", $name)),
-            Mark::End(concat!("host kvm-", $name)),
-            Unit::MicrosecondsPerRound($rounds),
-            Goal::Ratio(0.1),
-        )
-    };
+/// A cost of KVM, of so many rounds.
+fn kvm(name: &'static str, rounds: u64, explanation: &'static str) -> Row {
+    row(
+        name,
+        explanation,
+        Mark::Begin(format!("host kvm-{name}").leak()),
+        Mark::End(format!("host kvm-{name}").leak()),
+        Unit::MicrosecondsPerRound(rounds),
+        Goal::Ratio(0.1),
+    )
+}
+
+/// Rows of the programs that images/bench/methods lists: name, kind, work.
+fn methods() -> Vec<Row> {
+    let lines = include_str!("../../../images/bench/methods").lines();
+    let words = lines.filter_map(|line| line.split_once(' '));
+    words
+        .map(|(name, rest)| {
+            let explanation = match rest.split(' ').next() {
+                Some("method") => "CPU method of stress-ng",
+                Some("stressor") => "stressor of stress-ng",
+                _ => "program of coreutils",
+            };
+            program(name, explanation)
+        })
+        .collect()
 }
 
 /// Instructions of the loop in images/bench/programs/integer-loop.S.
 const INTEGER_LOOP: u64 = 250_000_000 * 16;
 
 /// All of them, in the order of the table.
-pub const SCENARIOS: &[Scenario] = &[
-    Scenario {
-        name: "boot",
-        explanation: "the stock kernel boots a small initial RAM disk",
-        image: "guest",
-        append: "trapless.workload=boot",
-        limit: 120,
-        variants: None,
-        rows: &[row(
-            "boot",
-            "process start to user space, through OpenSBI and the kernel",
-            Mark::Start,
-            Mark::Begin("guest boot"),
-            Unit::Seconds,
-            Goal::Ratio(1.0),
-        )],
-    },
-    Scenario {
-        name: "kvm",
-        explanation: "what KVM costs: a guest of a few instructions, directly on /dev/kvm",
-        image: "bench-nested",
-        append: "trapless.run=kvm set.costs=hypercall:100000,mmio:40000,stimecmp:5000000",
-        limit: 300,
-        variants: None,
-        rows: &[
-            kvm!(
-                "hypercall",
-                100_000,
-                "an SBI call that KVM answers in the kernel, and back"
-            ),
-            kvm!("mmio", 40_000, "a load that user space answers, and back"),
-            kvm!(
-                "stimecmp",
-                5_000_000,
-                "the guest writes vstimecmp, without an exit"
-            ),
-        ],
-    },
-    Scenario {
-        name: "nested",
-        explanation: "the stock host boots, QEMU with KVM in it boots a stock guest with 2 vCPUs, 200 short sleeps, both power off",
-        image: "bench-nested",
-        append: "trapless.run=naps trapless.vmm=qemu trapless.cpus=2",
-        limit: 300,
-        variants: None,
-        rows: &[row(
-            "nested-qemu",
-            "all of it, QEMU as VMM",
-            Mark::Start,
-            Mark::Exit,
-            Unit::Seconds,
-            Goal::Ratio(0.25),
-        )],
-    },
-    Scenario {
-        name: "nested-own-vmm",
-        explanation: "the same with our VMM in the host, and guest RAM in huge pages",
-        image: "bench-nested",
-        append: "trapless.run=naps trapless.cpus=2 set.hugepages=1",
-        limit: 300,
-        variants: None,
-        rows: &[
-            row(
-                "nested",
-                "all of it, our VMM",
+pub static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
+    vec![
+        Scenario {
+            limit: 120,
+            ..Scenario::new(
+                "boot",
+                "the stock kernel boots a small initial RAM disk",
+                "guest",
+                "trapless.workload=boot",
+                [row(
+                    "boot",
+                    "process start to user space, through OpenSBI and the kernel",
+                    Mark::Start,
+                    Mark::Begin("guest boot"),
+                    Unit::Seconds,
+                    Goal::Ratio(1.0),
+                )],
+            )
+        },
+        Scenario::new(
+            "kvm",
+            "what KVM costs: a guest of a few instructions, directly on /dev/kvm",
+            "bench-nested",
+            "trapless.run=kvm set.costs=hypercall:100000,mmio:40000,stimecmp:5000000",
+            [
+                kvm(
+                    "hypercall",
+                    100_000,
+                    "an SBI call that KVM answers in the kernel, and back",
+                ),
+                kvm("mmio", 40_000, "a load that user space answers, and back"),
+                kvm(
+                    "stimecmp",
+                    5_000_000,
+                    "the guest writes vstimecmp, without an exit",
+                ),
+            ],
+        ),
+        Scenario::new(
+            "nested",
+            "the stock host boots, QEMU with KVM in it boots a stock guest with 2 vCPUs, 200 short sleeps, both power off",
+            "bench-nested",
+            "trapless.run=naps trapless.vmm=qemu trapless.cpus=2",
+            [row(
+                "nested-qemu",
+                "all of it, QEMU as VMM",
                 Mark::Start,
                 Mark::Exit,
                 Unit::Seconds,
-                Goal::None,
-            ),
-            row(
-                "guest-boot",
-                "start of the VMM to the guest's user space",
-                Mark::Begin("host naps"),
-                Mark::Begin("guest naps"),
-                Unit::Seconds,
-                Goal::Absolute(1.0),
-            ),
-        ],
-    },
-    Scenario {
-        name: "programs",
-        explanation: "programs in the host's user space, each with a fixed amount of work",
-        image: "bench",
-        append: "trapless.run=programs",
-        limit: 900,
-        variants: None,
-        rows: &[
-            row(
-                "integer",
-                "a loop of 16 integer instructions",
-                Mark::Begin("host integer"),
-                Mark::End("host integer"),
-                Unit::Rate(INTEGER_LOOP),
-                Goal::None,
-            ),
-            program!("sysbench_cpu", "sysbench cpu: prime numbers"),
-            program!("sysbench_memory", "sysbench memory: writes of 4 KiB blocks"),
-            program!("stress_matrix", "stress-ng matrixprod: floating point"),
-            program!("stress_integer", "stress-ng int64: integer arithmetic"),
-            program!("gzip", "gzip -9 of 3 MB"),
-            program!("xz", "xz -2 of 3 MB"),
-            program!("python", "CPython: objects, dictionaries, big integers"),
-            program!("compiler", "gcc's cc1 -O2"),
-            program!("sqlite", "SQLite: inserts, indexes, joins"),
-            program!(
-                "redis",
-                "redis-benchmark against redis-server over loopback"
-            ),
-        ],
-    },
-    Scenario {
-        name: "idle",
-        explanation: "a machine that waits for input that does not come",
-        image: "bench-guest",
-        append: "trapless.workload=idle",
-        limit: 120,
-        variants: None,
-        rows: &[row(
-            "idle-memory",
-            "resident memory of the idle machine, 2 harts, 2 GiB",
-            Mark::Start,
-            Mark::Begin("guest idle"),
-            Unit::Resident,
-            Goal::Ratio(1.2),
-        )],
-    },
-    Scenario {
-        name: "ledger",
-        explanation: "scenario nested-own-vmm without huge pages on our machine: no ledger, its totals, and totals with all events written to a file",
-        image: "bench-nested",
-        append: "trapless.run=naps trapless.cpus=2",
-        limit: 300,
-        variants: Some(&[Sinks::None, Sinks::Totals, Sinks::Stream]),
-        rows: &[row(
-            "ledger",
-            "all of it",
-            Mark::Start,
-            Mark::Exit,
-            Unit::Seconds,
-            Goal::None,
-        )],
-    },
-];
-
-/// Rows whose geometric mean counts as one.
-pub const PROGRAMS: &str = "programs";
+                Goal::Ratio(0.25),
+            )],
+        ),
+        Scenario::new(
+            "nested-own-vmm",
+            "the same with our VMM in the host, and guest RAM in huge pages",
+            "bench-nested",
+            "trapless.run=naps trapless.cpus=2 set.hugepages=1",
+            [
+                row(
+                    "nested",
+                    "all of it, our VMM",
+                    Mark::Start,
+                    Mark::Exit,
+                    Unit::Seconds,
+                    Goal::None,
+                ),
+                row(
+                    "guest-boot",
+                    "start of the VMM to the guest's user space",
+                    Mark::Begin("host naps"),
+                    Mark::Begin("guest naps"),
+                    Unit::Seconds,
+                    Goal::Absolute(1.0),
+                ),
+            ],
+        ),
+        Scenario {
+            limit: 900,
+            programs: Some(Programs {
+                script: "programs.sh",
+                goal: 1.0,
+            }),
+            ..Scenario::new(
+                "programs",
+                "programs in the host's user space, each with a fixed amount of work",
+                "bench",
+                "trapless.run=programs",
+                [
+                    row(
+                        "integer",
+                        "a loop of 16 integer instructions",
+                        Mark::Begin("host integer"),
+                        Mark::End("host integer"),
+                        Unit::Rate(INTEGER_LOOP),
+                        Goal::None,
+                    ),
+                    program("sysbench_cpu", "sysbench cpu: prime numbers"),
+                    program("sysbench_memory", "sysbench memory: writes of 4 KiB blocks"),
+                    program("stress_matrix", "stress-ng matrixprod: floating point"),
+                    program("stress_integer", "stress-ng int64: integer arithmetic"),
+                    program("gzip", "gzip -9 of 3 MB"),
+                    program("xz", "xz -2 of 3 MB"),
+                    program("python", "CPython: objects, dictionaries, big integers"),
+                    program("compiler", "gcc's cc1 -O2"),
+                    program("sqlite", "SQLite: inserts, indexes, joins"),
+                    program(
+                        "redis",
+                        "redis-benchmark against redis-server over loopback",
+                    ),
+                ],
+            )
+        },
+        Scenario {
+            limit: 1800,
+            programs: Some(Programs {
+                script: "methods.sh",
+                goal: 1.0,
+            }),
+            named: true,
+            ..Scenario::new(
+                "methods",
+                "work that was not chosen for this project: all CPU methods of stress-ng, zlib, qsort, sha256sum and sort",
+                "bench",
+                "trapless.run=methods",
+                methods(),
+            )
+        },
+        Scenario {
+            limit: 120,
+            ..Scenario::new(
+                "idle",
+                "a machine that waits for input that does not come",
+                "bench-guest",
+                "trapless.workload=idle",
+                [row(
+                    "idle-memory",
+                    "resident memory of the idle machine, 2 harts, 2 GiB",
+                    Mark::Start,
+                    Mark::Begin("guest idle"),
+                    Unit::Resident,
+                    Goal::Ratio(1.2),
+                )],
+            )
+        },
+        Scenario {
+            variants: Some(&[Sinks::None, Sinks::Totals, Sinks::Stream]),
+            ..Scenario::new(
+                "ledger",
+                "scenario nested-own-vmm without huge pages on our machine: no ledger, its totals, and totals with all events written to a file",
+                "bench-nested",
+                "trapless.run=naps trapless.cpus=2",
+                [row(
+                    "ledger",
+                    "all of it",
+                    Mark::Start,
+                    Mark::Exit,
+                    Unit::Seconds,
+                    Goal::None,
+                )],
+            )
+        },
+    ]
+});
 
 #[cfg(test)]
 mod tests {
@@ -310,8 +375,8 @@ mod tests {
     #[test]
     fn names_are_unique() {
         let mut seen = BTreeSet::new();
-        for scenario in SCENARIOS {
-            for row in scenario.rows {
+        for scenario in SCENARIOS.iter() {
+            for row in &scenario.rows {
                 assert!(seen.insert(row.name), "{}", row.name);
             }
         }

@@ -12,7 +12,7 @@ use crate::console::{Line, Lines, Moment, Watch, read};
 use crate::emulator::{Emulator, Images};
 use crate::interrupt;
 use crate::native::{self, Native};
-use crate::rows::{Mark, PROGRAMS, Row, Scenario, Unit};
+use crate::rows::{Mark, Row, Scenario, Unit};
 
 /// Interval at which memory, the time limit and Ctrl-C are checked.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -52,7 +52,7 @@ impl Drop for Guard {
 
 /// The words of the command line, and for the programs those that are wanted.
 fn append(scenario: &Scenario, rows: &[&Row]) -> String {
-    if scenario.name == PROGRAMS && rows.len() < scenario.rows.len() {
+    if scenario.programs.is_some() && rows.len() < scenario.rows.len() {
         return format!("{} set.only={}", scenario.append, scenario.only(rows));
     }
     scenario.append.to_owned()

@@ -6,20 +6,14 @@ use std::fmt::Write;
 use crate::counts::PER_THOUSAND;
 use crate::entry::{Entry, NS_PER_EXIT};
 use crate::native;
-
-/// Minimum geometric mean of the programs' speed, relative to the peer.
-const PROGRAMS_GOAL: f64 = 1.0;
+use crate::results::Means;
 
 /// Content of the tables.
 pub struct Tables<'a> {
     /// The lines.
     pub entries: &'a [Entry],
-    /// Geometric mean of the programs' speed.
-    pub mean: Option<f64>,
-    /// The same by processor time.
-    pub processor_mean: Option<f64>,
-    /// Geometric mean of the programs' time, relative to native.
-    pub native_mean: Option<f64>,
+    /// Geometric means of programs: by scenario.
+    pub means: &'a BTreeMap<&'static str, Means>,
     /// Median of the peak resident memory, in MiB: by scenario and emulator.
     pub peaks: &'a BTreeMap<&'static str, BTreeMap<String, Option<f64>>>,
 }
@@ -30,25 +24,26 @@ impl Tables<'_> {
         let mut text = String::new();
         let rows = self.entries.iter().filter(|e| e.costs_of().is_none());
         add_table(&mut text, &HEAD, rows.map(Entry::beside_qemu));
-        if let Some(mean) = self.mean {
-            let met = if mean >= PROGRAMS_GOAL {
-                "met"
-            } else {
-                "missed"
-            };
-            let _ = writeln!(
-                text,
-                "\nGeometric mean of the programs' speed: {} (goal: at least {PROGRAMS_GOAL:.1}; {met}); by processor time {}",
-                digits(mean),
-                self.processor_mean.map_or_else(|| "unknown".into(), digits)
-            );
-        }
-        if let Some(mean) = self.native_mean {
-            let _ = writeln!(
-                text,
-                "Geometric mean of the programs' time, relative to native: {}",
-                digits(mean)
-            );
+        for (scenario, means) in self.means {
+            if let Some(mean) = means.speed {
+                let met = if mean >= means.goal { "met" } else { "missed" };
+                let _ = writeln!(
+                    text,
+                    "\nGeometric mean of the speed of {scenario}: {} (goal: at least {:.1}; {met}); by processor time {}",
+                    digits(mean),
+                    means.goal,
+                    means
+                        .processor_speed
+                        .map_or_else(|| "unknown".into(), digits)
+                );
+            }
+            if let Some(mean) = means.native_ratio {
+                let _ = writeln!(
+                    text,
+                    "Geometric mean of the time of {scenario}, relative to native: {}",
+                    digits(mean)
+                );
+            }
         }
         add_table(
             &mut text,
