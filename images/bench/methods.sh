@@ -7,11 +7,14 @@ prepare_sort() { awk -v lines="$1" 'BEGIN { for (i = n = 1; i <= lines; i++) { n
 run_sha256sum() { /usr/bin/sha256sum /run/bytes; }
 run_sort() { /usr/bin/sort -o /run/sorted /run/lines; }
 
+# The same random numbers each time
+stress() { stress-ng --quiet --no-rand-seed "$@"; }
+
 while read -r row kind work <&3; do
     wanted "$row" || continue
     case $kind in
-    method) measure "$row" stress-ng --quiet --cpu 1 --cpu-method "${row#cpu_}" --cpu-ops "$work" ;;
-    stressor) measure "$row" stress-ng --quiet "--$row" 1 "--$row-ops" "$work" ;;
+    method) measure "$row" stress --cpu 1 --cpu-method "${row#cpu_}" --cpu-ops "$work" ;;
+    stressor) measure "$row" stress "--$row" 1 "--$row-ops" "$work" ;;
     program)
         "prepare_$row" "$work" || continue
         measure "$row" "run_$row"
