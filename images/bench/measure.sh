@@ -1,5 +1,5 @@
-# For scripts whose programs `trapless-bench` times on its own clock, between markers. set.only=NAME,...
-# chooses some.
+# For scripts whose programs `trapless-bench` times on its own clock, between markers.
+# set.only=NAME,... chooses some.
 
 wanted() { case ,${only:-$1}, in *",$1,"*) ;; *) return 1 ;; esac }
 

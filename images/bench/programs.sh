@@ -1,5 +1,5 @@
-# Runs real programs, each with a fixed amount of work. What is prepared before `begin` does not count.
-# Redis listens at `port`, so that a run outside a guest can choose a free one.
+# Runs real programs, each with a fixed amount of work. What is prepared before `begin` does not
+# count. Redis listens at `port`, so that a run outside a guest can choose a free one.
 . /bench/measure.sh
 
 # 3 MB of text and machine code

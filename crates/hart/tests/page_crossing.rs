@@ -1,5 +1,5 @@
-//! Instructions across pages whose halves change: in code that changes itself without `fence.i`, and
-//! in a second page that is mapped elsewhere.
+//! Instructions across pages whose halves change: in code that changes itself without `fence.i`,
+//! and in a second page that is mapped elsewhere.
 
 mod common;
 

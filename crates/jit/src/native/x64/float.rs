@@ -1,9 +1,10 @@
 //! F and D by SSE.
 //!
 //! Exception flags accrue in `mxcsr`, and are merged into `fflags` when compiled code is left. A
-//! result that is NaN becomes the canonical one, which is RISC-V's only; both raise the invalid flag
-//! for the same operands, but for fused multiply-add. The slow path is taken for rounding modes
-//! other than to nearest, and while FS is not dirty. Computing a result twice raises the same flags.
+//! result that is NaN becomes the canonical one, which is RISC-V's only; both raise the invalid
+//! flag for the same operands, but for fused multiply-add. The slow path is taken for rounding
+//! modes other than to nearest, and while FS is not dirty. Computing a result twice raises the same
+//! flags.
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
