@@ -167,26 +167,32 @@ fn zeroing_blocks_needs_permission() {
     assert!(interpreted == compiled);
 }
 
-/// Promise: a store-conditional of another size than its load-reserved fails.
+/// Promise: a store-conditional fails if the load-reserved had another size, if the value has
+/// changed since, and if there was another one before it.
 #[test]
-fn reservations_have_a_size() {
+fn a_store_conditional_needs_its_own_reservation() {
     const WORD: u32 = 2;
     const DOUBLEWORD: u32 = 3;
-    const LOAD_RESERVED: u32 = 0x08;
-    const STORE_CONDITIONAL: u32 = 0x0C;
+    let load = |size| r(0x2F, size, 0x08, T0, S0, ZERO);
+    let store = |result, size| r(0x2F, size, 0x0C, result, S0, T2);
     let mut a = Asm::new(PROGRAM);
     a.li(S0, SEEN).li(T2, 5);
     a.li(T3, 7).sd(T3, S0, 0);
     let again = a.here();
-    for (result, load, store) in [(14, WORD, DOUBLEWORD), (15, DOUBLEWORD, WORD)] {
-        a.w(r(0x2F, load, LOAD_RESERVED, T0, S0, ZERO));
-        a.w(r(0x2F, store, STORE_CONDITIONAL, result, S0, T2));
+    for (result, first, second) in [(14, WORD, DOUBLEWORD), (15, DOUBLEWORD, WORD)] {
+        a.w(load(first));
+        a.w(store(result, second));
     }
+    a.w(load(DOUBLEWORD));
+    a.addi(T0, T0, 1).sd(T0, S0, 0);
+    a.w(store(16, DOUBLEWORD));
+    a.w(load(DOUBLEWORD));
+    a.w(store(17, DOUBLEWORD));
+    a.w(store(18, DOUBLEWORD));
     a.addi(T2, T2, -1);
     a.bne(T2, ZERO, again);
-    a.ld(16, S0, 0);
     finish(&mut a);
     let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, &a));
-    assert_eq!(interpreted[14..17], [1, 1, 7]);
+    assert_eq!(interpreted[14..19], [1, 1, 1, 0, 1]);
     assert!(interpreted == compiled);
 }
