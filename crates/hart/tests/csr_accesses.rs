@@ -28,6 +28,9 @@ fn end(compiled: bool, program: impl Fn(&mut Asm)) -> Vec<u64> {
     start.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
     start.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
     start.li(T0, u64::MAX).csrw(csr::MEDELEG, T0);
+    // S-mode may access all there is.
+    start.csrw(csr::MSTATEEN0, T0).csrw(csr::MENVCFG, T0);
+    start.csrw(csr::MCOUNTEREN, T0);
     start.li(T0, HANDLER).csrw(csr::STVEC, T0);
     start.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
     start.li(T0, PROGRAM).csrw(csr::MEPC, T0);

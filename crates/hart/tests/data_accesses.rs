@@ -174,7 +174,7 @@ fn a_store_conditional_needs_its_own_reservation() {
     const WORD: u32 = 2;
     const DOUBLEWORD: u32 = 3;
     let load = |size| r(0x2F, size, 0x08, T0, S0, ZERO);
-    let store = |result, size| r(0x2F, size, 0x0C, result, S0, T2);
+    let store = |result, size| r(0x2F, size, 0x0C, result, S0, T0);
     let mut a = Asm::new(PROGRAM);
     a.li(S0, SEEN).li(T2, 5);
     a.li(T3, 7).sd(T3, S0, 0);
@@ -186,6 +186,7 @@ fn a_store_conditional_needs_its_own_reservation() {
     a.w(load(DOUBLEWORD));
     a.addi(T0, T0, 1).sd(T0, S0, 0);
     a.w(store(16, DOUBLEWORD));
+    // What was loaded is stored, so that nothing changes.
     a.w(load(DOUBLEWORD));
     a.w(store(17, DOUBLEWORD));
     a.w(store(18, DOUBLEWORD));
