@@ -158,6 +158,8 @@ fn zeroing_blocks_needs_permission() {
     let mut a = Asm::new(PROGRAM);
     a.li(S0, SEEN).li(T2, 5);
     let again = a.here();
+    // The page is in the TLB.
+    a.sd(T2, S0, 0);
     a.w(0x0044_200F); // cbo.zero (s0)
     a.addi(T2, T2, -1);
     a.bne(T2, ZERO, again);
