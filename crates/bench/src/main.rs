@@ -18,6 +18,7 @@ mod emulator;
 mod entry;
 mod instrumented;
 mod interrupt;
+mod means;
 mod native;
 mod results;
 mod rows;

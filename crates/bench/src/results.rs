@@ -11,6 +11,7 @@ use crate::clock::{median, now};
 use crate::counts::{BLOCKS_COMPILED, COUNTS, GUEST_EXITS, INSTRUCTIONS, PER_THOUSAND};
 use crate::emulator::Images;
 use crate::entry::{Entry, Figures, NS_PER_EXIT, compared, quotient, variants};
+use crate::means::Means;
 use crate::native;
 use crate::rows::{Row, SCENARIOS, Scenario, Unit};
 use crate::session::Session;
@@ -41,25 +42,6 @@ struct File<'a> {
     geometric_means: BTreeMap<&'static str, Means>,
     /// Median of the peak resident memory, in MiB: by scenario and emulator.
     peak_memory: BTreeMap<&'static str, BTreeMap<String, Option<f64>>>,
-}
-
-/// `None` without figures.
-fn geometric_mean(figures: impl Iterator<Item = f64>) -> Option<f64> {
-    let logs: Vec<f64> = figures.map(f64::ln).collect();
-    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
-}
-
-/// Geometric means of a scenario's programs.
-#[derive(Debug, Serialize)]
-pub struct Means {
-    /// Of the speed, relative to the peer.
-    pub speed: Option<f64>,
-    /// The same by processor time.
-    pub processor_speed: Option<f64>,
-    /// Of the time, relative to native.
-    pub native_ratio: Option<f64>,
-    /// The least that `speed` should be.
-    pub goal: f64,
 }
 
 /// Figures of all runs so far.
@@ -231,16 +213,8 @@ impl Results {
                 .filter(|(_, figures)| !figures.is_empty())
                 .map(|(row, figures)| compared(row, figures))
                 .collect();
-            let mean =
-                |of: fn(&Entry) -> Option<f64>| geometric_mean(entries.iter().filter_map(of));
             if !entries.is_empty() {
-                let means = Means {
-                    speed: mean(|e| e.speed),
-                    processor_speed: mean(|e| e.processor_ratio.map(|r| 1.0 / r)),
-                    native_ratio: mean(|e| e.native_ratio),
-                    goal: programs.goal,
-                };
-                all.insert(scenario.name, means);
+                all.insert(scenario.name, Means::new(&entries, programs.goal));
             }
         }
         all

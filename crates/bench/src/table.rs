@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use crate::counts::PER_THOUSAND;
 use crate::entry::{Entry, NS_PER_EXIT};
+use crate::means::Means;
 use crate::native;
-use crate::results::Means;
 
 /// Content of the tables.
 pub struct Tables<'a> {
