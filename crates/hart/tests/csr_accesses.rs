@@ -1,14 +1,14 @@
 //! CSR instructions of S-mode, of which compiled code executes some itself.
 
 mod common;
+mod programs;
 
-use common::Nothing;
+use programs::{RAM, enter_supervisor, finish, put, run, skip_exceptions};
 use trapless_asm::Asm;
-use trapless_asm::reg::{A0, S0, S1, T0, T1, T2, ZERO};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_asm::reg::{A0, S0, S1, T0, T2, ZERO};
+use trapless_hart::Ram;
 use trapless_isa::csr;
 
-const RAM: u64 = 0x8000_0000;
 const PROGRAM: u64 = RAM + 0x1000;
 const HANDLER: u64 = RAM + 0x2000;
 const RESULTS: u64 = RAM + 0x3000;
@@ -21,54 +21,32 @@ const VALUES: [u64; 4] = [
     0x1_2345_6789,
 ];
 
-/// What the program in S-mode has put where S0 was, and the time.
+/// What the program in S-mode has put where S0 was, and how many instructions that took.
 fn end(compiled: bool, program: impl Fn(&mut Asm)) -> Vec<u64> {
     let ram = Ram::new(RAM, 1 << 20).expect("RAM");
     let mut start = Asm::new(RAM);
-    start.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
-    start.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
-    start.li(T0, u64::MAX).csrw(csr::MEDELEG, T0);
     // S-mode may access all there is.
+    start.li(T0, u64::MAX);
     start.csrw(csr::MSTATEEN0, T0).csrw(csr::MENVCFG, T0);
     start.csrw(csr::MCOUNTEREN, T0);
-    start.li(T0, HANDLER).csrw(csr::STVEC, T0);
-    start.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
-    start.li(T0, PROGRAM).csrw(csr::MEPC, T0);
-    start.mret();
+    enter_supervisor(&mut start, PROGRAM, HANDLER);
     let mut a = Asm::new(PROGRAM);
     a.li(S0, RESULTS).li(T2, 3);
     let again = a.here();
     program(&mut a);
     a.addi(T2, T2, -1);
     a.bne(T2, ZERO, again);
-    a.addi(T1, ZERO, 1);
-    let forever = a.here();
-    a.j(forever);
+    finish(&mut a);
     // An exception is seen in A0, too.
     let mut handler = Asm::new(HANDLER);
-    handler.addi(A0, A0, 1);
-    handler.w(trapless_asm::csrr(T0, csr::SEPC));
-    handler.addi(T0, T0, 4).csrw(csr::SEPC, T0);
-    handler.sret();
+    skip_exceptions(&mut handler, A0);
     for (at, program) in [(RAM, &start), (PROGRAM, &a), (HANDLER, &handler)] {
-        for (address, byte) in (at..).zip(program.finish()) {
-            ram.store(address, 1, byte.into()).expect("in RAM");
-        }
+        put(&ram, at, program);
     }
-    let config = HartConfig {
-        reset_pc: RAM,
-        ..HartConfig::default()
-    };
-    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(Tiers::EAGER, &config) {
-        eprintln!("this host has no compiler");
-    }
-    let mut hart = Hart::new(0, config, ram.clone());
-    hart.run(&mut code, &mut Nothing, 20_000, None);
-    assert_eq!(hart.x(T1 as usize), 1, "the program comes to its end");
+    let hart = run(&ram, compiled);
     let results = (RESULTS..hart.x(S0 as usize)).step_by(8);
     let mut state: Vec<_> = results.map(|at| ram.load(at, 8).expect("in RAM")).collect();
-    state.push(hart.now());
+    state.push(hart.instret());
     state
 }
 

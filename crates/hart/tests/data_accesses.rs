@@ -2,14 +2,14 @@
 //! of U-mode. Compiled code looks for the page once for several accesses, and keeps what it found.
 
 mod common;
+mod programs;
 
-use common::Nothing;
-use trapless_asm::reg::{A0, S0, S1, T0, T1, T2, T3, ZERO};
+use programs::{RAM, enter_supervisor, finish, put, run, skip_exceptions};
+use trapless_asm::reg::{A0, S0, S1, T0, T2, T3, ZERO};
 use trapless_asm::{Asm, i, r, s};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_hart::Ram;
 use trapless_isa::csr::{self, status};
 
-const RAM: u64 = 0x8000_0000;
 const SIZE: u64 = 1 << 20;
 /// The program in S-mode, in a page that is where it is.
 const PROGRAM: u64 = RAM + 0x4000;
@@ -36,23 +36,12 @@ fn machine(program: &Asm) -> Ram {
     store(level0 + 8, leaf(PAGES[1]));
     store(level0 + 16, leaf(USER_PAGE) | 0x10);
     let mut start = Asm::new(RAM);
-    start.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
-    start.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
-    start.li(T0, u64::MAX).csrw(csr::MEDELEG, T0);
-    start.li(T0, HANDLER).csrw(csr::STVEC, T0);
     start.li(T0, 8 << 60 | root >> 12).csrw(csr::SATP, T0);
-    start.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
-    start.li(T0, PROGRAM).csrw(csr::MEPC, T0);
-    start.mret();
+    enter_supervisor(&mut start, PROGRAM, HANDLER);
     let mut handler = Asm::new(HANDLER);
-    handler.addi(A0, A0, 1);
-    handler.w(trapless_asm::csrr(T0, csr::SEPC));
-    handler.addi(T0, T0, 4).csrw(csr::SEPC, T0);
-    handler.sret();
+    skip_exceptions(&mut handler, A0);
     for (at, program) in [(RAM, &start), (HANDLER, &handler), (PROGRAM, program)] {
-        for (address, byte) in (at..).zip(program.finish()) {
-            ram.store(address, 1, byte.into()).expect("in RAM");
-        }
+        put(&ram, at, program);
     }
     for page in PAGES {
         for at in (page..page + 0x1000).step_by(8) {
@@ -64,20 +53,10 @@ fn machine(program: &Asm) -> Ram {
     ram
 }
 
-/// What the program leaves in registers and in both pages, until it sets `t1`.
+/// What the program leaves in registers and in both pages.
 fn end(compiled: bool, program: &Asm) -> Vec<u64> {
     let ram = machine(program);
-    let config = HartConfig {
-        reset_pc: RAM,
-        ..HartConfig::default()
-    };
-    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(Tiers::EAGER, &config) {
-        eprintln!("this host has no compiler");
-    }
-    let mut hart = Hart::new(0, config, ram.clone());
-    hart.run(&mut code, &mut Nothing, 20_000, None);
-    assert_eq!(hart.x(T1 as usize), 1, "the program comes to its end");
+    let hart = run(&ram, compiled);
     let mut state: Vec<_> = (0..32).map(|register| hart.x(register)).collect();
     for page in PAGES {
         // One page before and one behind: nothing is written there.
@@ -85,13 +64,6 @@ fn end(compiled: bool, program: &Asm) -> Vec<u64> {
         state.extend(words.map(|at| ram.load(at, 8).expect("in RAM")));
     }
     state
-}
-
-/// Sets t1 and spins.
-fn finish(a: &mut Asm) {
-    a.addi(T1, ZERO, 1);
-    let forever = a.here();
-    a.j(forever);
 }
 
 /// Promise: accesses that reach into the next page find it where it is mapped, alone and one beside

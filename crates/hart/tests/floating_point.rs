@@ -2,14 +2,13 @@
 //! host's own registers.
 
 mod common;
+mod programs;
 
-use common::Nothing;
+use programs::{RAM, finish, put, run};
 use trapless_asm::Asm;
-use trapless_asm::reg::{A0, A1, S0, S1, T0, T1, T2, ZERO};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_asm::reg::{A0, A1, S0, S1, T0, T1, ZERO};
+use trapless_hart::Ram;
 use trapless_isa::{Format, Op, csr};
-
-const RAM: u64 = 0x8000_0000;
 
 /// `fflags` of inexact and of underflow.
 const NX: u64 = 1;
@@ -36,28 +35,10 @@ fn compute(compiled: bool, op: u32, [a, b]: [u64; 2], before: u64) -> (u64, u64)
     // fmv.x.d a0, fa2; csrr a1, fflags
     program.w(0xE206_0553);
     program.w(0x0010_25F3);
-    program.addi(S1, ZERO, 1);
-    let forever = program.here();
-    program.j(forever);
+    finish(&mut program);
     let ram = Ram::new(RAM, 1 << 20).expect("RAM");
-    for (address, byte) in (RAM..).zip(program.finish()) {
-        ram.store(address, 1, byte.into()).expect("in RAM");
-    }
-    let config = HartConfig {
-        reset_pc: RAM,
-        ..HartConfig::default()
-    };
-    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(Tiers::EAGER, &config) {
-        eprintln!("this host has no compiler");
-    }
-    let mut hart = Hart::new(0, config, ram.clone());
-    hart.run(&mut code, &mut Nothing, 10_000, None);
-    assert_eq!(
-        hart.x(S1 as usize),
-        1,
-        "the program does not come to its end"
-    );
+    put(&ram, RAM, &program);
+    let hart = run(&ram, compiled);
     (hart.x(A0 as usize), hart.x(A1 as usize))
 }
 
@@ -154,28 +135,9 @@ fn results(compiled: bool, instruction: u32, sets: &[[u64; 3]]) -> Vec<[u64; 3]>
     a.sd(12, S0, 32).sd(T1, S0, 40);
     a.addi(S0, S0, SET as i32);
     a.bne(S0, S1, next);
-    a.addi(T2, ZERO, 1);
-    let forever = a.here();
-    a.j(forever);
-    for (address, byte) in (RAM..).zip(a.finish()) {
-        ram.store(address, 1, byte.into()).expect("in RAM");
-    }
-    let config = HartConfig {
-        reset_pc: RAM,
-        ..HartConfig::default()
-    };
-    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(Tiers::EAGER, &config) {
-        eprintln!("this host has no compiler");
-    }
-    let mut hart = Hart::new(0, config, ram.clone());
-    for slice in 1.. {
-        hart.run(&mut code, &mut Nothing, slice * 50_000, None);
-        if hart.x(T2 as usize) != 0 {
-            break;
-        }
-        assert!(slice < 100, "{instruction:#x} does not end");
-    }
+    finish(&mut a);
+    put(&ram, RAM, &a);
+    run(&ram, compiled);
     let found = (SETS + 24..).step_by(SET as usize).take(sets.len());
     let word = |at| ram.load(at, 8).expect("in RAM");
     found

@@ -2,14 +2,15 @@
 //! and in a second page that is mapped elsewhere.
 
 mod common;
+mod programs;
 
 use common::Nothing;
-use trapless_asm::reg::{A0, A1, RA, S0, S1, S2, T0, T1, T2, T3, ZERO};
+use programs::{RAM, enter_supervisor, finish, hart, put};
+use trapless_asm::reg::{A0, A1, RA, S0, S1, S2, T0, T2, T3, ZERO};
 use trapless_asm::{Asm, Label, addi, jal, jalr};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_hart::Ram;
 use trapless_isa::csr;
 
-const RAM: u64 = 0x8000_0000;
 /// Where the changed instruction is: the last parcel of a page.
 const CHANGED: u64 = RAM + 0x1FFE;
 /// What the program puts there, one after the other.
@@ -21,7 +22,7 @@ const LONG: u64 = 0x0513;
 const SHORT: u64 = 0x0585;
 
 /// A program that executes the changed instruction, and all its states between slices of its time.
-fn run(parcels: &[u64], compiled: bool) -> Vec<Vec<u64>> {
+fn states(parcels: &[u64], compiled: bool) -> Vec<Vec<u64>> {
     let ram = Ram::new(RAM, 1 << 20).expect("RAM");
     let code = [
         0x0009_5303, // lhu  t1, 0(s2)
@@ -45,15 +46,7 @@ fn run(parcels: &[u64], compiled: bool) -> Vec<Vec<u64>> {
     for (at, parcel) in (PARCELS..).step_by(2).zip(all) {
         ram.store(at, 2, *parcel).expect("in RAM");
     }
-    let config = HartConfig {
-        reset_pc: RAM,
-        ..HartConfig::default()
-    };
-    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(Tiers::EAGER, &config) {
-        eprintln!("this host has no compiler");
-    }
-    let mut hart = Hart::new(0, config, ram.clone());
+    let (mut hart, mut code) = hart(&ram, compiled);
     for (register, value) in [(8, RAM), (9, CHANGED), (18, PARCELS), (19, CHANGED - 2)] {
         hart.set_x(register, value);
     }
@@ -89,17 +82,13 @@ fn engines_agree_while_an_instruction_changes_its_length() {
             }
         };
         let parcels: Vec<u64> = (0..24).map(kind).collect();
-        let interpreted = run(&parcels, false);
+        let interpreted = states(&parcels, false);
         let last = interpreted.last().expect("it ran");
         assert!(last[10] + last[11] >= 23, "it was executed");
-        assert!(run(&parcels, true) == interpreted, "pattern {pattern:#x}");
-    }
-}
-
-/// Writes a program to RAM.
-fn put(ram: &Ram, at: u64, program: &Asm) {
-    for (address, byte) in (at..).zip(program.finish()) {
-        ram.store(address, 1, byte.into()).expect("in RAM");
+        assert!(
+            states(&parcels, true) == interpreted,
+            "pattern {pattern:#x}"
+        );
     }
 }
 
@@ -111,31 +100,18 @@ fn put_across(ram: &Ram, at: u64, behind: u64, instruction: u32) {
     }
 }
 
-/// What the program leaves in `a0` when it sets `t1`.
+/// What the program leaves in `a0`.
 fn end(compiled: bool, load: &dyn Fn(&Ram)) -> u64 {
     let ram = Ram::new(RAM, 1 << 20).expect("RAM");
     load(&ram);
-    let config = HartConfig {
-        reset_pc: RAM,
-        ..HartConfig::default()
-    };
-    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(Tiers::EAGER, &config) {
-        eprintln!("this host has no compiler");
-    }
-    let mut hart = Hart::new(0, config, ram.clone());
-    hart.run(&mut code, &mut Nothing, 100_000, None);
-    assert_eq!(hart.x(T1 as usize), 1, "the program comes to its end");
-    hart.x(A0 as usize)
+    programs::run(&ram, compiled).x(A0 as usize)
 }
 
 /// Counts `t2` down to 0 by jumps to `again`, then ends.
 fn count_down(a: &mut Asm, again: Label) {
     a.addi(T2, T2, -1);
     a.bne(T2, ZERO, again);
-    a.addi(T1, ZERO, 1);
-    let forever = a.here();
-    a.j(forever);
+    finish(a);
 }
 
 /// Promise: an instruction across pages is what both pages hold as they are mapped now.
@@ -158,15 +134,11 @@ fn the_second_half_is_that_of_the_page_mapped_now() {
         store(level0, leaf(FIRST));
         store(level0 + 8, leaf(SECOND[0]));
         let mut a = Asm::new(RAM);
-        a.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
-        a.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
         a.li(T0, 8 << 60 | root >> 12).csrw(csr::SATP, T0);
-        a.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
-        a.li(T0, PROGRAM).csrw(csr::MEPC, T0);
         a.li(T2, ROUNDS).li(S0, CROSSED + 0xFFE).li(S1, level0 + 8);
         a.li(A1, CROSSED + 0x1000).li(S2, leaf(SECOND[0]));
         a.li(T3, leaf(SECOND[0]) ^ leaf(SECOND[1]));
-        a.mret();
+        enter_supervisor(&mut a, PROGRAM, RAM);
         put(ram, RAM, &a);
         let mut a = Asm::new(PROGRAM);
         let again = a.here();

@@ -1,14 +1,14 @@
 //! An interrupt that is pending is taken as soon as it is enabled.
 
 mod common;
+mod programs;
 
-use common::Nothing;
+use programs::{RAM, enter_supervisor, finish, put, run};
 use trapless_asm::Asm;
-use trapless_asm::reg::{A0, A1, S0, S1, T0, T1, T2, ZERO};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_asm::reg::{A0, A1, S0, S1, T0, T2, ZERO};
+use trapless_hart::Ram;
 use trapless_isa::csr::{self, status};
 
-const RAM: u64 = 0x8000_0000;
 const PROGRAM: u64 = RAM + 0x1000;
 const HANDLER: u64 = RAM + 0x2000;
 /// Supervisor software interrupt, in `mideleg`, `sie` and `sip`.
@@ -19,13 +19,8 @@ const ROUNDS: u64 = 20;
 fn end(compiled: bool) -> Vec<u64> {
     let ram = Ram::new(RAM, 1 << 20).expect("RAM");
     let mut start = Asm::new(RAM);
-    start.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
-    start.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
     start.li(T0, SSI).csrw(csr::MIDELEG, T0).csrw(csr::SIE, T0);
-    start.li(T0, HANDLER).csrw(csr::STVEC, T0);
-    start.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
-    start.li(T0, PROGRAM).csrw(csr::MEPC, T0);
-    start.mret();
+    enter_supervisor(&mut start, PROGRAM, HANDLER);
     let mut a = Asm::new(PROGRAM);
     a.li(S0, SSI).li(S1, status::SIE).li(T2, ROUNDS);
     let again = a.here();
@@ -35,30 +30,16 @@ fn end(compiled: bool) -> Vec<u64> {
     a.w(trapless_asm::csrc(csr::SSTATUS, S1));
     a.addi(T2, T2, -1);
     a.bne(T2, ZERO, again);
-    a.addi(T1, ZERO, 1);
-    let forever = a.here();
-    a.j(forever);
+    finish(&mut a);
     // Adds what A1 is, which is incremented right behind.
     let mut handler = Asm::new(HANDLER);
     handler.w(trapless_asm::csrc(csr::SIP, S0));
     handler.add(A0, A0, A1);
     handler.sret();
     for (at, program) in [(RAM, &start), (PROGRAM, &a), (HANDLER, &handler)] {
-        for (address, byte) in (at..).zip(program.finish()) {
-            ram.store(address, 1, byte.into()).expect("in RAM");
-        }
+        put(&ram, at, program);
     }
-    let config = HartConfig {
-        reset_pc: RAM,
-        ..HartConfig::default()
-    };
-    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(Tiers::EAGER, &config) {
-        eprintln!("this host has no compiler");
-    }
-    let mut hart = Hart::new(0, config, ram.clone());
-    hart.run(&mut code, &mut Nothing, 20_000, None);
-    assert_eq!(hart.x(T1 as usize), 1, "the program comes to its end");
+    let hart = run(&ram, compiled);
     (0..32).map(|register| hart.x(register)).collect()
 }
 

@@ -2,54 +2,24 @@
 //! executes is decided by registers and translation.
 
 mod common;
+mod programs;
 
-use common::Nothing;
-use trapless_asm::reg::{A0, A1, RA, S0, S1, S2, SP, T0, T2, T3, T4, ZERO};
+use programs::{RAM, finish, put, run};
+use trapless_asm::reg::{A0, A1, RA, S0, S2, SP, T0, T2, T3, T4, ZERO};
 use trapless_asm::{Asm, addi, jalr};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_hart::Ram;
 use trapless_isa::csr;
 
-const RAM: u64 = 0x8000_0000;
 const FUNCTION: u64 = RAM + 0x2000;
 const SIZE: u64 = 8 << 20;
 const STACK: u64 = RAM + SIZE;
 
-/// The state at the end of a program that sets s1.
-fn end(compiled: bool, load: impl Fn(&Ram)) -> [u64; 4] {
+/// What the program leaves in `a0`, and the counters then.
+fn end(compiled: bool, load: impl Fn(&Ram)) -> [u64; 3] {
     let ram = Ram::new(RAM, SIZE).expect("RAM");
     load(&ram);
-    let config = HartConfig {
-        reset_pc: RAM,
-        ..HartConfig::default()
-    };
-    let mut code = CodeCache::new(&ram, config.extensions, config.cost);
-    if compiled && !code.compile(Tiers::EAGER, &config) {
-        eprintln!("this host has no compiler");
-    }
-    let mut hart = Hart::new(0, config, ram.clone());
-    for slice in 1.. {
-        hart.run(&mut code, &mut Nothing, slice * 20_000_000, None);
-        if hart.x(S1 as usize) != 0 {
-            break;
-        }
-        assert!(slice < 10, "the program does not come to its end");
-    }
-    let x = |register| hart.x(register as usize);
-    [x(A0), x(S1), hart.now(), hart.instret()]
-}
-
-/// Writes a program to RAM.
-fn put(ram: &Ram, at: u64, program: &Asm) {
-    for (address, byte) in (at..).zip(program.finish()) {
-        ram.store(address, 1, byte.into()).expect("in RAM");
-    }
-}
-
-/// Sets s1 and spins.
-fn finish(a: &mut Asm) {
-    a.addi(S1, ZERO, 1);
-    let forever = a.here();
-    a.j(forever);
+    let hart = run(&ram, compiled);
+    [hart.x(A0 as usize), hart.now(), hart.instret()]
 }
 
 /// Promise: recursion may be deeper than what is predicted, and than this program's own stack.

@@ -1,0 +1,80 @@
+//! Programs that run on one hart with nothing but RAM, in either engine, until they say that they
+//! have come to their end.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use trapless_asm::reg::{T0, ZERO};
+use trapless_asm::{Asm, Reg};
+use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_isa::csr;
+
+use crate::common::Nothing;
+
+/// Where RAM begins, and the hart.
+pub const RAM: u64 = 0x8000_0000;
+
+/// `t6`, which is not 0 at the end of a program.
+const ENDED: Reg = 31;
+/// Cycles after which the end is looked for, and how often it is.
+const SLICE: u64 = 50_000;
+const SLICES: u64 = 4_000;
+
+/// Writes a program to RAM.
+pub fn put(ram: &Ram, at: u64, program: &Asm) {
+    for (address, byte) in (at..).zip(program.finish()) {
+        ram.store(address, 1, byte.into()).expect("in RAM");
+    }
+}
+
+/// Ends the program.
+pub fn finish(a: &mut Asm) {
+    a.addi(ENDED, ZERO, 1);
+    let forever = a.here();
+    a.j(forever);
+}
+
+/// Lets S-mode access all memory, and be told of its own exceptions at `handler`; enters it at
+/// `program`.
+pub fn enter_supervisor(a: &mut Asm, program: u64, handler: u64) {
+    a.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
+    a.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
+    a.li(T0, u64::MAX).csrw(csr::MEDELEG, T0);
+    a.li(T0, handler).csrw(csr::STVEC, T0);
+    a.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
+    a.li(T0, program).csrw(csr::MEPC, T0);
+    a.mret();
+}
+
+/// A handler that counts exceptions in a register, and goes on behind the instruction, which has
+/// four bytes.
+pub fn skip_exceptions(a: &mut Asm, count: Reg) {
+    a.addi(count, count, 1);
+    a.w(trapless_asm::csrr(T0, csr::SEPC));
+    a.addi(T0, T0, 4).csrw(csr::SEPC, T0);
+    a.sret();
+}
+
+/// A hart that begins in M-mode where RAM does, and its code.
+pub fn hart(ram: &Ram, compiled: bool) -> (Hart, CodeCache) {
+    let config = HartConfig {
+        reset_pc: RAM,
+        ..HartConfig::default()
+    };
+    let mut code = CodeCache::new(ram, config.extensions, config.cost);
+    if compiled && !code.compile(Tiers::EAGER, &config) {
+        eprintln!("this host has no compiler");
+    }
+    (Hart::new(0, config, ram.clone()), code)
+}
+
+/// The hart after the program that is where RAM begins has ended.
+pub fn run(ram: &Ram, compiled: bool) -> Hart {
+    let (mut hart, mut code) = hart(ram, compiled);
+    for slice in 1..=SLICES {
+        hart.run(&mut code, &mut Nothing, slice * SLICE, None);
+        if hart.x(ENDED as usize) != 0 {
+            return hart;
+        }
+    }
+    panic!("the program does not come to its end");
+}
