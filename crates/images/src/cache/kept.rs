@@ -1,5 +1,6 @@
 //! Which versions of an image stay in the cache: those that were used last, and those in use.
 
+use super::lock::Locked;
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::SystemTime;
@@ -10,7 +11,7 @@ const KEPT: usize = 4;
 /// Keeps one version of an image in the cache until it is dropped: no process removes it.
 #[derive(Debug)]
 pub(crate) struct InUse {
-    _folder: File,
+    _folder: Locked,
 }
 
 impl InUse {
@@ -18,11 +19,10 @@ impl InUse {
     /// are made and removed. `None` if there is no such folder, or it is in a file system without
     /// locks.
     pub(crate) fn of(folder: &Path) -> Option<Self> {
-        let file = File::open(folder).ok()?;
-        file.lock_shared().ok()?;
+        let locked = Locked::shared(File::open(folder).ok()?).ok()?;
         // Best effort: another user's cache stays as it is.
-        let _ = file.set_modified(SystemTime::now());
-        Some(Self { _folder: file })
+        let _ = locked.file().set_modified(SystemTime::now());
+        Some(Self { _folder: locked })
     }
 }
 
@@ -57,10 +57,10 @@ pub(crate) fn remove_old(folder: &Path, name: &str) {
     versions.sort();
     versions.reverse();
     for (_, path) in versions.iter().skip(KEPT - 1) {
-        let Ok(unused) = File::open(path) else {
+        let Ok(folder) = File::open(path) else {
             continue;
         };
-        if unused.try_lock().is_ok() {
+        if let Some(_unused) = Locked::alone_now(folder) {
             // Best effort: a folder that stays costs only room.
             let _ = fs::remove_dir_all(path);
         }

@@ -2,10 +2,12 @@
 //! made from.
 
 pub(crate) mod kept;
+mod lock;
 pub(crate) mod prepared;
 pub(crate) mod shipped;
 
 use crate::error::{Error, Result, io};
+use lock::Locked;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +24,7 @@ pub struct Cache {
 #[derive(Debug)]
 pub(crate) struct Lock {
     /// `None` in another user's cache, used read-only: what is finished stays as it is.
-    _file: Option<File>,
+    _locked: Option<Locked>,
 }
 
 impl Cache {
@@ -99,17 +101,17 @@ impl Cache {
         let path = self.root.join("locks").join(name);
         let created = self.folder("locks").and_then(|_| {
             let file = File::create(&path).map_err(io("create", &path))?;
-            file.lock().map_err(io("lock", &path))?;
-            Ok(file)
+            Locked::alone(file).map_err(io("lock", &path))
         });
         match created {
-            Ok(file) => Ok(Lock { _file: Some(file) }),
+            Ok(locked) => Ok(Lock {
+                _locked: Some(locked),
+            }),
             Err(error) if error.is_denied() => {
-                let file = File::open(&path).ok();
-                if let Some(file) = &file {
-                    file.lock_shared().map_err(io("lock", &path))?;
-                }
-                Ok(Lock { _file: file })
+                let locked = File::open(&path).ok().map(Locked::shared).transpose();
+                Ok(Lock {
+                    _locked: locked.map_err(io("lock", &path))?,
+                })
             }
             Err(error) => Err(error),
         }
