@@ -1,5 +1,6 @@
 //! Compiled code computes what `trapless_isa::semantics` says, for every operation there that has a
-//! template, with operands in registers of the host, in memory, and `x0`.
+//! template, with operands in registers of the host, in memory, and `x0`; alone and in blocks, where
+//! several may be compiled together and registers move.
 
 #![cfg(all(
     any(
@@ -62,10 +63,10 @@ fn with_registers(op: Op, immediate: u32, (rd, rs1, rs2): (u32, u32, u32)) -> Op
     (inst.op == op).then_some(inst)
 }
 
-/// Runs `inst` alone, with values for `rs1` and `rs2`, and checks every register. `false` if it has
-/// no template.
-fn check(jit: &mut Jit, inst: &Inst, a: u64, b: u64) -> bool {
-    let insts = [*inst, decode(0x0080_006f)];
+/// Runs instructions as a block of their own, with these values in registers, and checks every
+/// register. `false` if one has no template.
+fn check(jit: &mut Jit, insts: &[Inst], registers: [u64; 32]) -> bool {
+    let insts: Vec<Inst> = insts.iter().copied().chain([decode(0x0080_006f)]).collect();
     let source = Source {
         block: 0,
         insts: &insts,
@@ -86,19 +87,16 @@ fn check(jit: &mut Jit, inst: &Inst, a: u64, b: u64) -> bool {
         limit: 1,
         ..Context::default()
     };
-    for (x, value) in context.x.iter_mut().enumerate().skip(1) {
-        *value = 0x1111 * x as u64;
-    }
-    for (x, value) in [(inst.rs2, b), (inst.rs1, a)] {
-        context.x[usize::from(x)] = if x == 0 { 0 } else { value };
-    }
+    context.x[..32].copy_from_slice(&registers);
     let mut expected = context.x;
-    let (a, b) = (
-        expected[usize::from(inst.rs1)],
-        expected[usize::from(inst.rs2)],
-    );
-    let result = semantics::result(inst.op, a, b, inst.imm as i64 as u64, PAGE + 0x10);
-    expected[usize::from(inst.rd)] = result.expect("it computes");
+    let mut pc = PAGE + 0x10;
+    for inst in &insts[..insts.len() - 1] {
+        let of = |x: u8| expected[usize::from(x)];
+        let (a, b) = (of(inst.rs1), of(inst.rs2));
+        let result = semantics::result(inst.op, a, b, inst.imm as i64 as u64, pc);
+        expected[usize::from(inst.rd)] = result.expect("it computes");
+        pc += u64::from(inst.len);
+    }
     // SAFETY: without loads, CSRs and jumps to other pages no pointer of the context is used.
     unsafe { jit.enter(&raw mut context, code) };
     if context.cycles == u64::MAX {
@@ -107,19 +105,25 @@ fn check(jit: &mut Jit, inst: &Inst, a: u64, b: u64) -> bool {
     assert_eq!(
         context.x[..32],
         expected[..32],
-        "{inst:?} of {a:#x} and {b:#x}"
+        "{:#?} of {registers:#x?}",
+        &insts[..insts.len() - 1]
     );
+    assert_eq!(context.instret, insts.len() as u64);
     true
 }
 
-#[test]
-fn code_computes_what_operations_mean() {
+fn compiler() -> Jit {
     let helpers = Helpers {
         finish: no_template,
         execute: no_template,
         csr: no_csr,
     };
-    let mut jit = Jit::new(Options::default(), &helpers, 4 << 20).expect("a compiler");
+    Jit::new(Options::default(), &helpers, 4 << 20).expect("a compiler")
+}
+
+#[test]
+fn code_computes_what_operations_mean() {
+    let mut jit = compiler();
     let mut compiled = 0;
     for &op in Op::ALL.iter().filter(|op| semantics::computes(**op)) {
         for (number, registers) in registers().enumerate() {
@@ -128,10 +132,99 @@ fn code_computes_what_operations_mean() {
                 let b = OPERANDS[(i * 7 + number) % OPERANDS.len()];
                 let immediate = OPERANDS[(i + number) % OPERANDS.len()] as u32;
                 if let Some(inst) = with_registers(op, immediate, registers) {
-                    compiled += usize::from(check(&mut jit, &inst, a, b));
+                    let mut values = std::array::from_fn(|x| 0x1111 * x as u64);
+                    for (x, value) in [(inst.rs2, b), (inst.rs1, a)] {
+                        values[usize::from(x)] = if x == 0 { 0 } else { value };
+                    }
+                    compiled += usize::from(check(&mut jit, &[inst], values));
                 }
             }
         }
     }
     assert!(compiled > 100_000, "{compiled}");
+}
+
+/// Numbers by Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}
+
+/// Operations of which two are often compiled together, or of which a part is left out.
+const SHIFTS: [Op; 6] = [
+    Op::Slli,
+    Op::Srli,
+    Op::Srai,
+    Op::Slliw,
+    Op::Srliw,
+    Op::Sraiw,
+];
+const OTHERS: [Op; 8] = [
+    Op::Lui,
+    Op::Auipc,
+    Op::Addi,
+    Op::Addiw,
+    Op::Add,
+    Op::Addw,
+    Op::Subw,
+    Op::Xor,
+];
+const DISTANCES: [u32; 10] = [0, 1, 8, 16, 24, 31, 32, 40, 48, 56];
+
+fn random_instruction(random: &mut Random, all: &[Op], among: &[u32], last: u32) -> Option<Inst> {
+    let op = match random.below(4) {
+        0 => random.pick(all),
+        1 => random.pick(&OTHERS),
+        _ => random.pick(&SHIFTS),
+    };
+    let immediate = match op.format() {
+        Format::Shift | Format::ShiftW => random.pick(&DISTANCES),
+        _ => random.pick(&OPERANDS) as u32,
+    };
+    // Chains are common: the last result is changed.
+    let mut register = |chance| match random.below(chance) {
+        0 => last,
+        _ => random.pick(among),
+    };
+    let registers = (register(2), register(2), register(4));
+    with_registers(op, immediate, registers)
+}
+
+/// Promise: what surrounds an instruction does not change what it computes: in blocks of up to 60
+/// instructions with few or all registers every register is right at the end.
+#[test]
+fn blocks_compute_what_their_instructions_mean() {
+    let all: Vec<Op> = Op::ALL
+        .iter()
+        .copied()
+        .filter(|&op| semantics::computes(op))
+        .collect();
+    let mut jit = compiler();
+    let mut compiled = 0;
+    for seed in 1..4000_u64 {
+        let random = &mut Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let count = random.pick(&[2, 4, 12, 31]);
+        let among: Vec<u32> = (0..count).map(|_| random.below(32) as u32).collect();
+        let (mut insts, mut last) = (Vec::new(), 0);
+        for _ in 0..2 + random.below(59) {
+            if let Some(inst) = random_instruction(random, &all, &among, last) {
+                last = u32::from(inst.rd % 32);
+                insts.push(inst);
+            }
+        }
+        let mut values: [u64; 32] = std::array::from_fn(|_| random.pick(&OPERANDS));
+        values[0] = 0;
+        compiled += usize::from(check(&mut jit, &insts, values));
+    }
+    assert!(compiled > 1000, "{compiled}");
 }

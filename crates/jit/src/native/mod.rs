@@ -3,6 +3,7 @@
 mod buffer;
 mod group;
 mod listing;
+mod pair;
 mod precision;
 mod probe;
 mod target;

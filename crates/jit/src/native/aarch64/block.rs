@@ -38,9 +38,12 @@ impl<'a> BlockCompiler<'a> {
         self.at = self.source.offset as i32;
         let mut index = 0;
         while let Some(inst) = insts.get(index) {
-            let grouped = self.group(index);
-            if grouped != 0 {
-                index += grouped;
+            let together = match self.group(index) {
+                0 => self.pair(index),
+                grouped => grouped,
+            };
+            if together != 0 {
+                index += together;
                 continue;
             }
             let at = Position::new(index as u8, self.at as u32);

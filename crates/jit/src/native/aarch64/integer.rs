@@ -7,6 +7,7 @@ use trapless_isa::inst::Inst;
 use super::compiler::BlockCompiler;
 use super::encode::{self, Assembler, Logical};
 use super::regs::{Host, PAGE, X0, X1, X2, ZERO};
+use crate::native::pair::Pair;
 
 /// How a result is computed. Code may change `x2`, `x3` and `x17` before it has read its operands,
 /// and has the result in its first register afterwards, which may be one of the others.
@@ -106,5 +107,39 @@ impl BlockCompiler<'_> {
             }
         }
         self.put(inst.rd, to);
+    }
+
+    /// Emits the pair that begins with instruction `index`. Returns its length, 0 if there is none.
+    pub fn pair(&mut self, index: usize) -> usize {
+        let insts = &self.source.insts[index..];
+        let Some(pair) = Pair::of(insts) else {
+            return 0;
+        };
+        let rd = insts[0].rd;
+        let to = Self::target(rd);
+        match pair {
+            Pair::Constant(value) => encode::set(&mut self.ops, to, i64::from(value) as u64),
+            Pair::PcRelative(distance) => {
+                let offset = i64::from(self.at) + i64::from(distance);
+                encode::add(&mut self.ops, to, PAGE, offset);
+            }
+            Pair::Extension {
+                rs1,
+                bits,
+                signed,
+                left,
+            } => {
+                let a = self.value(rs1, X0);
+                let (bits, left) = (u32::from(bits), u32::from(left));
+                if signed {
+                    dynasm!(self.ops; .arch aarch64; sbfiz X(to), X(a), left, bits);
+                } else {
+                    dynasm!(self.ops; .arch aarch64; ubfiz X(to), X(a), left, bits);
+                }
+            }
+        }
+        self.put(rd, to);
+        self.at += i32::from(insts[0].len) + i32::from(insts[1].len);
+        2
     }
 }

@@ -6,6 +6,7 @@ use trapless_isa::inst::{CostClass, Inst};
 
 use super::compiler::{BlockCompiler, Cold};
 use super::encode::{self, Alu, Width};
+use super::long::Lifetimes;
 use super::regs::{R14, R15, RBX, at};
 use super::template::{Template, template_of};
 use super::trampolines;
@@ -43,15 +44,20 @@ impl<'a> BlockCompiler<'a> {
         self.at = self.source.offset as i32;
         let mut index = 0;
         while let Some(inst) = insts.get(index) {
-            let grouped = self.group(index);
-            if grouped != 0 {
-                index += grouped;
+            let together = match self.group(index) {
+                0 => self.pair(index),
+                grouped => grouped,
+            };
+            if together != 0 {
+                index += together;
                 continue;
             }
             let at = Position::new(index as u8, self.at as u32);
             if inst.op.ends_block() {
                 return Some((inst, at));
             }
+            self.assign(index, 1);
+            self.ahead = &insts[index + 1..];
             self.inside(inst, at);
             self.at += i32::from(inst.len);
             index += 1;
@@ -80,10 +86,16 @@ impl BlockCompiler<'_> {
         if Self::uses_float(source.insts) {
             self.begin_float();
         }
+        self.lifetimes = Lifetimes::of(source.insts);
+        let last = self.instructions();
+        self.lifetimes = None;
         // Offset of the next instruction, if execution falls through.
-        let onward = match self.instructions() {
+        let onward = match last {
             Some((inst, at)) => self.last(inst, at),
-            None => Some(self.at),
+            None => {
+                self.bring_home();
+                Some(self.at)
+            }
         };
         if let Some(onward) = onward {
             let follows = next.is_some_and(|next| {
@@ -142,7 +154,9 @@ impl BlockCompiler<'_> {
                 Some(inst) => self.call_csr(&inst, slow.at, slow.back),
                 None if self.rest(slow.at, cold.beyond) => {}
                 None => {
+                    self.before_helper(slow.moved.as_deref());
                     self.execute(slow.at);
+                    self.after_helper(slow.moved.as_deref());
                     dynasm!(self.ops; .arch x64; jmp =>slow.back);
                 }
             }
@@ -171,12 +185,17 @@ impl BlockCompiler<'_> {
                 self.branch(inst);
                 Some(self.at + i32::from(inst.len))
             }
-            CostClass::Jump => self.jump(inst),
+            CostClass::Jump => {
+                self.bring_home();
+                self.jump(inst)
+            }
             CostClass::Csr => {
+                self.bring_home();
                 self.csr(inst, at);
                 Some(self.at + i32::from(inst.len))
             }
             _ => {
+                self.bring_home();
                 self.finish(at);
                 None
             }

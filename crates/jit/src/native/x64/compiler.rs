@@ -6,6 +6,7 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
 
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
+use super::long::{Lifetimes, Moved};
 use super::regs::{Host, Place, RAX, RBX, Registers, Uses, x_at};
 use super::trampolines::Trampolines;
 use crate::native::precision::Nan;
@@ -29,6 +30,8 @@ pub(super) struct Slow {
     pub probe: Option<Probe>,
     /// Where the block resumes.
     pub back: DynamicLabel,
+    /// Where registers are, in a long block.
+    pub moved: Option<Box<Moved>>,
 }
 
 /// Slow path of a group: its accesses one by one.
@@ -39,6 +42,8 @@ pub(super) struct GroupSlow {
     pub len: usize,
     pub out: DynamicLabel,
     pub back: DynamicLabel,
+    /// Where registers are, in a long block.
+    pub moved: Option<Box<Moved>>,
 }
 
 /// Rarely executed code of a block; it is placed behind the hot code of all blocks of a batch.
@@ -89,9 +94,16 @@ pub(super) struct BlockCompiler<'a> {
     pub sites: &'a mut u32,
     /// Offset in the page of the instruction being compiled.
     pub at: i32,
+    /// Instructions of the block after it.
+    pub ahead: &'a [Inst],
     pub cold: Cold,
     /// Where guest registers are.
     pub registers: Registers,
+    /// In a long block.
+    pub lifetimes: Option<Lifetimes>,
+    /// In a long block, where guest registers were before the results of the instruction being
+    /// compiled got their places.
+    pub before: Option<Registers>,
     /// While blocks are compiled as parts of a region.
     pub region: Option<Shared>,
 }

@@ -14,6 +14,7 @@ impl BlockCompiler<'_> {
     /// Emits the taken path of a conditional branch; execution falls through if it is not taken.
     pub fn branch(&mut self, inst: &Inst) {
         self.compare(inst);
+        self.bring_home();
         let to = self.at.wrapping_add(inst.imm);
         let target = self.direct(to).unwrap_or_else(|| {
             let taken = self.ops.new_dynamic_label();
@@ -31,8 +32,8 @@ impl BlockCompiler<'_> {
             // `test` sets the flags that a comparison with zero would: carry and overflow are
             // clear.
         } else {
-            let b = self.value(inst.rs2, RCX);
-            dynasm!(self.ops; .arch x64; cmp Rq(a), Rq(b));
+            let b = self.operand(inst.rs2);
+            self.alu(Alu::Cmp, Width::Bits64, a, b);
         }
     }
 

@@ -101,6 +101,37 @@ pub(super) fn alu(ops: &mut Assembler, op: Alu, width: Width, reg: Host, other: 
     ops.push(0xC0 | (reg.0 & 7) << 3 | other.0 & 7);
 }
 
+/// `op QWORD [base + at], reg`.
+pub(super) fn alu_to_memory(ops: &mut Assembler, op: Alu, base: Host, at: i32, reg: Host) {
+    prefix(ops, Width::Bits64, reg, base, false);
+    ops.push((op as u8) << 3 | 1);
+    place(ops, reg, base, at);
+}
+
+/// `reg = a + b`, which leaves flags as they are.
+pub(super) fn sum(ops: &mut Assembler, width: Width, reg: Host, a: Host, b: Host) {
+    match width {
+        Width::Bits32 => dynasm!(ops; .arch x64; lea Rd(reg), [Rq(a) + Rq(b)]),
+        Width::Bits64 => dynasm!(ops; .arch x64; lea Rq(reg), [Rq(a) + Rq(b)]),
+    }
+}
+
+/// `reg = -reg`.
+pub(super) fn negate(ops: &mut Assembler, width: Width, reg: Host) {
+    match width {
+        Width::Bits32 => dynasm!(ops; .arch x64; neg Rd(reg)),
+        Width::Bits64 => dynasm!(ops; .arch x64; neg Rq(reg)),
+    }
+}
+
+/// `reg = reg * other`.
+pub(super) fn multiply(ops: &mut Assembler, width: Width, reg: Host, other: Host) {
+    match width {
+        Width::Bits32 => dynasm!(ops; .arch x64; imul Rd(reg), Rd(other)),
+        Width::Bits64 => dynasm!(ops; .arch x64; imul Rq(reg), Rq(other)),
+    }
+}
+
 /// `op reg, value`.
 pub(super) fn alu_value(ops: &mut Assembler, op: Alu, width: Width, reg: Host, value: i32) {
     prefix(ops, width, Host(0), reg, false);
@@ -247,6 +278,11 @@ mod tests {
             [0x48, 0x83, 0x43, 8, 1]
         );
         same!(|o| alu_memory_value(o, Alu::Xor, Host(3), 8, 300), xor QWORD [rbx + 8], 300);
+        same!(
+            |o| alu_to_memory(o, Alu::Sub, Host(3), 8, Host(9)),
+            sub[rbx + 8],
+            r9
+        );
         same!(|o| store_value(o, Host(3), -8, 7), mov QWORD [rbx - 8], 7);
         same!(|o| set(o, Host(9), -1), mov r9, -1);
         same!(|o| set(o, Host(9), 77), mov r9d, 77);

@@ -19,11 +19,13 @@ impl BlockCompiler<'_> {
         let Some(group) = find(insts, access) else {
             return 0;
         };
+        self.assign(index, group.len);
         let slow = GroupSlow {
             first: (index, self.at as u32),
             len: group.len,
             out: self.ops.new_dynamic_label(),
             back: self.ops.new_dynamic_label(),
+            moved: self.moved(),
         };
         let base = self.value(insts[0].rs1, RAX);
         if insts[0].rs1 == 0 {
@@ -68,12 +70,16 @@ impl BlockCompiler<'_> {
         let (first, mut distance) = group.first;
         dynasm!(self.ops; .arch x64; =>group.out);
         let insts = self.source.insts;
+        let moved = group.moved.as_deref();
+        self.begin_single(moved);
         for (index, inst) in insts.iter().enumerate().skip(first).take(group.len) {
+            self.assign_single(inst, moved);
             if let Some(access) = access_of(inst.op) {
                 self.memory(inst, Position::new(index as u8, distance), access);
             }
             distance += u32::from(inst.len);
         }
+        self.end_single(moved);
         dynasm!(self.ops; .arch x64; jmp =>group.back);
     }
 }

@@ -5,8 +5,13 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
 
 use super::compiler::BlockCompiler;
-use super::encode::{self, ADDRESS, ADDRESS_32, Alu, Assembler, MULTIPLY_32, MULTIPLY_64, Width};
+use super::encode::{
+    self, ADDRESS, ADDRESS_32, Alu, Assembler, LOAD_64, MULTIPLY_32, MULTIPLY_64, Width,
+};
+use super::long::{result, sources};
 use super::regs::{Host, Place, RAX, RBX, RCX, RDX, at, x_at};
+use super::template::{Template, template_of};
+use crate::native::pair::Pair;
 
 /// How a result is computed: location of the operands, and the code to emit. `rax`, `rcx` and `rdx`
 /// are free.
@@ -26,8 +31,8 @@ pub(super) enum Integer {
     BinaryWord(Combine),
     /// `to`, which holds `rs1`, is shifted by the 6-bit immediate.
     Shift(fn(&mut Assembler, Host, i8)),
-    /// `eax`, which holds `rs1`, is shifted by the 5-bit immediate.
-    ShiftWord(fn(&mut Assembler, i8)),
+    /// The same with words, by the 5-bit immediate.
+    ShiftWord(Fill, fn(&mut Assembler, Host, i8)),
     /// `to` is computed of `a`.
     One(fn(&mut Assembler, Host, Host)),
     /// `to` is computed of `a` and `b`.
@@ -47,6 +52,32 @@ pub(super) enum Integer {
 pub(super) enum Combine {
     Alu(Alu),
     Multiply,
+}
+
+impl Integer {
+    /// Only the low words of its operands matter.
+    fn takes_words(self) -> bool {
+        matches!(
+            self,
+            Self::AddImmediateWord | Self::BinaryWord(_) | Self::ShiftWord(..) | Self::TwoWord(_)
+        )
+    }
+}
+
+impl Combine {
+    /// Operands can change places.
+    fn commutes(self) -> bool {
+        !matches!(self, Self::Alu(Alu::Sub | Alu::Cmp))
+    }
+}
+
+/// Top bits of a word that was shifted by 1 or more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// Zeros: as a signed number it is not negative.
+    Zeros,
+    /// Anything.
+    Any,
 }
 
 /// Kind of the second operand.
@@ -113,15 +144,9 @@ impl BlockCompiler<'_> {
                 self.binary(op, rd, rs1, b);
             }
             Integer::BinaryWord(op) => {
-                self.fetch(RAX, rs1);
-                match op {
-                    Combine::Alu(op) => {
-                        let b = self.operand(rs2);
-                        self.alu(op, Width::Bits32, RAX, b);
-                    }
-                    Combine::Multiply => self.multiply32(rs2),
-                }
-                self.sign_extended(rd);
+                let (to, b) = (self.target(rd), self.operand(rs2));
+                let word = self.combine(op, Width::Bits32, to, rs1, b);
+                self.sign_extended(rd, word);
             }
             Integer::Shift(shift) => {
                 let to = self.target(rd);
@@ -129,10 +154,15 @@ impl BlockCompiler<'_> {
                 shift(&mut self.ops, to, by);
                 self.put(rd, to);
             }
-            Integer::ShiftWord(shift) => {
-                self.fetch(RAX, rs1);
-                shift(&mut self.ops, by & 31);
-                self.sign_extended(rd);
+            Integer::ShiftWord(fill, shift) => {
+                let (to, by) = (self.target(rd), by & 31);
+                self.fetch(to, rs1);
+                shift(&mut self.ops, to, by);
+                if by != 0 && fill == Fill::Zeros {
+                    self.put(rd, to);
+                } else {
+                    self.sign_extended(rd, to);
+                }
             }
             Integer::One(compute) => {
                 let to = self.target(rd);
@@ -149,7 +179,7 @@ impl BlockCompiler<'_> {
             Integer::TwoWord(compute) => {
                 let (a, b) = (self.value(rs1, RAX), self.value(rs2, RCX));
                 compute(&mut self.ops, a, b);
-                self.sign_extended(rd);
+                self.sign_extended(rd, RAX);
             }
             Integer::SetIf(b, set) => {
                 let a = self.value(rs1, RAX);
@@ -183,6 +213,25 @@ impl BlockCompiler<'_> {
                 ; lea Rq(to), [rax + self.at]
             );
         }
+    }
+
+    /// Whether only the low word of the result in `x` is seen: instructions ahead take no more of
+    /// it until one writes `x` anew, and none of them has a slow path.
+    fn word_suffices(&self, x: u8) -> bool {
+        for inst in self.ahead {
+            let takes_word = match template_of(inst) {
+                Some(Template::Integer(how)) => how.takes_words(),
+                Some(Template::Scratch(_) | Template::Nothing) => false,
+                _ => return false,
+            };
+            if !takes_word && sources(inst).any(|source| source == x) {
+                return false;
+            }
+            if result(inst) == Some(x) {
+                return true;
+            }
+        }
+        false
     }
 
     fn constant(&mut self, rd: u8, value: i32) {
@@ -231,30 +280,145 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch x64; movsxd Rq(to), Rd(a));
         } else {
             encode::memory(&mut self.ops, ADDRESS_32, RAX, a, imm);
-            dynasm!(self.ops; .arch x64; movsxd Rq(to), eax);
+            return self.sign_extended(rd, RAX);
         }
         self.put(rd, to);
     }
 
+    /// Emits the pair that begins with instruction `index`. Returns its length, 0 if there is none.
+    pub fn pair(&mut self, index: usize) -> usize {
+        let insts = &self.source.insts[index..];
+        let Some(pair) = Pair::of(insts) else {
+            return 0;
+        };
+        let rd = insts[0].rd;
+        self.assign(index, 2);
+        match pair {
+            Pair::Constant(value) => self.constant(rd, value),
+            Pair::PcRelative(distance) => {
+                let to = self.target(rd);
+                self.pc_relative(to, distance);
+                self.put(rd, to);
+            }
+            Pair::Extension {
+                rs1,
+                bits,
+                signed,
+                left,
+            } => {
+                let to = self.target(rd);
+                let a = self.value(rs1, RAX);
+                match (bits, signed) {
+                    (8, false) => dynasm!(self.ops; .arch x64; movzx Rd(to), Rb(a)),
+                    (8, true) => dynasm!(self.ops; .arch x64; movsx Rq(to), Rb(a)),
+                    (16, false) => dynasm!(self.ops; .arch x64; movzx Rd(to), Rw(a)),
+                    (16, true) => dynasm!(self.ops; .arch x64; movsx Rq(to), Rw(a)),
+                    (_, false) => dynasm!(self.ops; .arch x64; mov Rd(to), Rd(a)),
+                    (_, true) => dynasm!(self.ops; .arch x64; movsxd Rq(to), Rd(a)),
+                }
+                if left != 0 {
+                    dynasm!(self.ops; .arch x64; shl Rq(to), left as i8);
+                }
+                self.put(rd, to);
+            }
+        }
+        self.at += i32::from(insts[0].len) + i32::from(insts[1].len);
+        2
+    }
+
     /// `rd = rs1 op b`.
     fn binary(&mut self, op: Combine, rd: u8, rs1: u8, b: Operand) {
-        let mut to = self.target(rd);
-        if matches!(b, Operand::Host(host) if host == to)
-            && self.registers.place(rs1) != Place::Host(to)
+        if let (Combine::Alu(op), Place::Memory(x)) = (op, self.registers.place(rd))
+            && rd == rs1
         {
+            return self.alu_in_memory(op, x, b);
+        }
+        let to = self.target(rd);
+        let host = self.combine(op, Width::Bits64, to, rs1, b);
+        self.put(rd, host);
+    }
+
+    /// `rs1 op b`. Returns where it is: in `to`, or in `rax`.
+    fn combine(&mut self, op: Combine, width: Width, to: Host, rs1: u8, b: Operand) -> Host {
+        let a = self.registers.place(rs1);
+        let mut to = to;
+        match (a, b) {
+            // `mv`
+            (Place::Zero, b) if matches!(op, Combine::Alu(Alu::Add | Alu::Or | Alu::Xor)) => {
+                return self.operand_host(b, to);
+            }
+            // `neg`
+            (Place::Zero, b) if matches!(op, Combine::Alu(Alu::Sub)) => {
+                let b = self.operand_host(b, to);
+                encode::copy(&mut self.ops, to, b);
+                encode::negate(&mut self.ops, width, to);
+                return to;
+            }
+            (Place::Host(a), Operand::Host(b))
+                if matches!(op, Combine::Alu(Alu::Add)) && a != to && b != to =>
+            {
+                encode::sum(&mut self.ops, width, to, a, b);
+                return to;
+            }
             // The second operand must not be overwritten before it is used.
-            to = RAX;
+            (a, Operand::Host(b)) if b == to && a != Place::Host(to) => {
+                if op.commutes() {
+                    let a = self.operand(rs1);
+                    self.apply(op, width, to, a);
+                    return to;
+                }
+                to = RAX;
+            }
+            _ => {}
         }
         self.fetch(to, rs1);
-        match op {
-            Combine::Alu(op) => self.alu(op, Width::Bits64, to, b),
-            Combine::Multiply => match b {
-                Operand::Host(host) => dynasm!(self.ops; .arch x64; imul Rq(to), Rq(host)),
-                Operand::Memory(at) => encode::memory(&mut self.ops, MULTIPLY_64, to, RBX, at),
-                Operand::Imm(_) => dynasm!(self.ops; .arch x64; xor Rd(to), Rd(to)),
-            },
+        self.apply(op, width, to, b);
+        to
+    }
+
+    /// Host register with the value of an operand: its own, or `scratch`.
+    fn operand_host(&mut self, operand: Operand, scratch: Host) -> Host {
+        match operand {
+            Operand::Host(host) => return host,
+            Operand::Memory(at) => encode::memory(&mut self.ops, LOAD_64, scratch, RBX, at),
+            Operand::Imm(imm) => encode::set(&mut self.ops, scratch, imm),
         }
-        self.put(rd, to);
+        scratch
+    }
+
+    /// `to = to op b`.
+    fn apply(&mut self, op: Combine, width: Width, to: Host, b: Operand) {
+        let form = match width {
+            Width::Bits32 => MULTIPLY_32,
+            Width::Bits64 => MULTIPLY_64,
+        };
+        match (op, b) {
+            (Combine::Alu(op), b) => self.alu(op, width, to, b),
+            (Combine::Multiply, Operand::Host(host)) => {
+                encode::multiply(&mut self.ops, width, to, host);
+            }
+            (Combine::Multiply, Operand::Memory(at)) => {
+                encode::memory(&mut self.ops, form, to, RBX, at);
+            }
+            (Combine::Multiply, Operand::Imm(_)) => {
+                dynasm!(self.ops; .arch x64; xor Rd(to), Rd(to));
+            }
+        }
+    }
+
+    /// `x = x op b`, for a register in memory.
+    fn alu_in_memory(&mut self, op: Alu, x: u8, b: Operand) {
+        let host = match b {
+            Operand::Imm(imm) => {
+                return encode::alu_memory_value(&mut self.ops, op, RBX, x_at(x), imm);
+            }
+            Operand::Host(host) => host,
+            Operand::Memory(at) => {
+                encode::memory(&mut self.ops, LOAD_64, RAX, RBX, at);
+                RAX
+            }
+        };
+        encode::alu_to_memory(&mut self.ops, op, RBX, x_at(x), host);
     }
 
     /// `to = to op operand` with 64 or 32 bits.
@@ -266,18 +430,13 @@ impl BlockCompiler<'_> {
         }
     }
 
-    fn multiply32(&mut self, rs2: u8) {
-        match self.operand(rs2) {
-            Operand::Host(host) => dynasm!(self.ops; .arch x64; imul eax, Rd(host)),
-            Operand::Memory(at) => encode::memory(&mut self.ops, MULTIPLY_32, RAX, RBX, at),
-            Operand::Imm(_) => dynasm!(self.ops; .arch x64; xor eax, eax),
+    /// `rd` = the sign-extended word in `host`, or anything with that low word if it suffices.
+    fn sign_extended(&mut self, rd: u8, host: Host) {
+        if self.word_suffices(rd) {
+            return self.put(rd, host);
         }
-    }
-
-    /// `rd` = sign-extended `eax`.
-    fn sign_extended(&mut self, rd: u8) {
         let to = self.target(rd);
-        dynasm!(self.ops; .arch x64; movsxd Rq(to), eax);
+        dynasm!(self.ops; .arch x64; movsxd Rq(to), Rd(host));
         self.put(rd, to);
     }
 

@@ -137,6 +137,7 @@ impl BlockCompiler<'_> {
             hit: self.ops.new_dynamic_label(),
             probe: None,
             back: self.ops.new_dynamic_label(),
+            moved: self.moved(),
         }
     }
 

@@ -13,6 +13,7 @@ mod encode;
 mod float;
 mod group;
 mod integer;
+mod long;
 mod memory;
 mod region;
 mod regs;
@@ -63,8 +64,11 @@ impl Jit {
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
+            ahead: &[],
             cold: compiler::Cold::default(),
             registers: Registers::of_blocks(),
+            lifetimes: None,
+            before: None,
             region: None,
         };
         let all: Vec<_> = sources.iter().collect();
@@ -109,8 +113,11 @@ impl Jit {
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
+            ahead: &[],
             cold: compiler::Cold::default(),
             registers: Registers::of_blocks(),
+            lifetimes: None,
+            before: None,
             region: None,
         };
         let (entered, mut parts) = block.region(&plan, weight);

@@ -11,7 +11,8 @@
 //! | `r14` | retired instructions |
 //! | `r15` | virtual time in cycles |
 //!
-//! A region assigns `rsi`, `rdi` and `r8` .. `r13` anew, to the guest registers that it uses most.
+//! A region assigns `rsi`, `rdi` and `r8` .. `r13` anew, to the guest registers that it uses most,
+//! and a long block these, `r14` and `r15` at each instruction.
 //!
 //! The host's divisions and wide multiplications use `rax` and `rdx` implicitly, so these are
 //! scratch registers.
@@ -77,25 +78,43 @@ const FREE: [Host; PINNED.len() + 1] = {
     free
 };
 
-/// Numbers of guest registers, and 32 for discarded results.
-const NUMBERS: usize = 33;
+/// What has a place like guest registers, after these and 32 for discarded results: the address of
+/// the page, retired instructions, and virtual time.
+const PAGE: u8 = 33;
+const INSTRET: u8 = 34;
+const CYCLES: u8 = 35;
 
-/// Location of all guest registers.
+/// Numbers of all that has a place.
+pub(super) const NUMBERS: usize = 36;
+
+/// What is in host registers between blocks, and where.
+pub(super) const HOMES: [(u8, Host); PINNED.len() + 3] = {
+    let mut homes = [(PAGE, R13); PINNED.len() + 3];
+    let mut at = 0;
+    while at < PINNED.len() {
+        homes[at] = PINNED[at];
+        at += 1;
+    }
+    homes[at + 1] = (INSTRET, R14);
+    homes[at + 2] = (CYCLES, R15);
+    homes
+};
+
+/// Location of all guest registers, and of the rest of [`HOMES`].
 #[derive(Clone)]
 pub(super) struct Registers {
     places: [Place; NUMBERS],
-    /// `r13` holds the address of the page.
-    page: bool,
+    /// Bit `x`: `x` is in a host register, and its slot in the context has an older value.
+    stale: u64,
 }
 
 impl Registers {
     /// Those of blocks: [`PINNED`].
     pub fn of_blocks() -> Self {
         let mut registers = Self::in_memory();
-        for (guest, host) in PINNED {
-            registers.places[usize::from(guest)] = Place::Host(host);
+        for (x, host) in HOMES {
+            registers.assign(x, host);
         }
-        registers.page = true;
         registers
     }
 
@@ -110,31 +129,54 @@ impl Registers {
         // What stays in its place need not be moved when the region is entered and left.
         let (stay, others): (Vec<u8>, Vec<u8>) = order.iter().partition(|&&x| pinned(x).is_some());
         for (guest, host) in stay.into_iter().filter_map(pinned) {
-            registers.places[usize::from(*guest)] = Place::Host(*host);
+            registers.assign(*guest, *host);
             free.retain(|other| other != host);
         }
         for x in others {
             if let Some(host) = free.pop() {
-                registers.places[usize::from(x)] = Place::Host(host);
+                registers.assign(x, host);
             }
         }
-        for (guest, host) in PINNED {
+        for (x, host) in HOMES {
             if free.contains(&host) {
-                registers.places[usize::from(guest)] = Place::Host(host);
+                registers.assign(x, host);
             }
         }
-        let page = registers.hosts().all(|(_, host)| host != R13);
-        registers.page = page;
         registers
     }
 
     fn in_memory() -> Self {
         let mut places = std::array::from_fn(|x| Place::Memory(x as u8));
         places[0] = Place::Zero;
-        Self {
-            places,
-            page: false,
-        }
+        Self { places, stale: 0 }
+    }
+
+    /// From now on `x` is in a host register, its slot in the context out of date.
+    pub fn assign(&mut self, x: u8, host: Host) {
+        self.places[usize::from(x)] = Place::Host(host);
+        self.stale |= 1 << x;
+    }
+
+    /// A host register has the value that the slot of `x` has.
+    pub fn loaded(&mut self, x: u8, host: Host) {
+        self.places[usize::from(x)] = Place::Host(host);
+        self.stale &= !(1 << x);
+    }
+
+    /// From now on `x` is in its slot only.
+    pub fn free(&mut self, x: u8) {
+        self.places[usize::from(x)] = Place::Memory(x);
+        self.stale &= !(1 << x);
+    }
+
+    /// Whether the slot of `x` has an older value than its host register.
+    pub fn stale(&self, x: u8) -> bool {
+        self.stale & 1 << x != 0
+    }
+
+    /// What is in a host register.
+    pub fn content(&self, host: Host) -> Option<u8> {
+        (1..NUMBERS as u8).find(|&x| self.place(x) == Place::Host(host))
     }
 
     /// Location of guest register `x` (0..=32).
@@ -144,12 +186,17 @@ impl Registers {
 
     /// Whether `r13` holds the address of the page.
     pub fn page(&self) -> bool {
-        self.page
+        self.place(PAGE) == Place::Host(R13)
     }
 
     /// Guest registers in host registers.
     fn hosts(&self) -> impl Iterator<Item = (u8, Host)> {
-        (1..32).filter_map(|x| match self.place(x) {
+        self.all().filter(|&(x, _)| x < 32)
+    }
+
+    /// All that is in host registers.
+    pub fn all(&self) -> impl Iterator<Item = (u8, Host)> {
+        (1..NUMBERS as u8).filter_map(|x| match self.place(x) {
             Place::Host(host) => Some((x, host)),
             _ => None,
         })
@@ -219,6 +266,16 @@ pub(super) use at;
 /// Displacement of integer register `x` (0..=32).
 pub(super) fn x_at(x: u8) -> i32 {
     at!(x) + 8 * i32::from(x)
+}
+
+/// Displacement of the slot of anything that has a place.
+pub(super) fn slot_at(x: u8) -> i32 {
+    match x {
+        PAGE => at!(pc),
+        INSTRET => at!(instret),
+        CYCLES => at!(cycles),
+        x => x_at(x),
+    }
 }
 
 /// Displacement of floating-point register `f` (0..=31).

@@ -17,7 +17,7 @@ use super::encode::{
 use super::float::Float::{self, *};
 use super::float::{Comparison, Injection, Number, Whole};
 use super::integer::Integer::{self, *};
-use super::integer::{Combine, Part, Second, Sign};
+use super::integer::{Combine, Fill, Part, Second, Sign};
 use super::memory::Access;
 use super::scratch::Scratch::{self, *};
 use crate::native::precision::Precision::{Double, Single};
@@ -99,9 +99,9 @@ pub(super) fn template(op: Op) -> Option<Template> {
         Op::Slli => Integer(Shift(emit!(|ops, to, by| shl Rq(to), by))),
         Op::Srli => Integer(Shift(emit!(|ops, to, by| shr Rq(to), by))),
         Op::Srai => Integer(Shift(emit!(|ops, to, by| sar Rq(to), by))),
-        Op::Slliw => Integer(ShiftWord(emit!(|ops, by| shl eax, by))),
-        Op::Srliw => Integer(ShiftWord(emit!(|ops, by| shr eax, by))),
-        Op::Sraiw => Integer(ShiftWord(emit!(|ops, by| sar eax, by))),
+        Op::Slliw => Integer(ShiftWord(Fill::Any, emit!(|ops, to, by| shl Rd(to), by))),
+        Op::Srliw => Integer(ShiftWord(Fill::Zeros, emit!(|ops, to, by| shr Rd(to), by))),
+        Op::Sraiw => Integer(ShiftWord(Fill::Any, emit!(|ops, to, by| sar Rd(to), by))),
         Op::Sll => Integer(Two(emit!(|ops, to, a, b| shlx Rq(to), Rq(a), Rq(b)))),
         Op::Srl => Integer(Two(emit!(|ops, to, a, b| shrx Rq(to), Rq(a), Rq(b)))),
         Op::Sra => Integer(Two(emit!(|ops, to, a, b| sarx Rq(to), Rq(a), Rq(b)))),

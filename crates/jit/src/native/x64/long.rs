@@ -1,0 +1,249 @@
+//! Host registers in long blocks.
+//!
+//! Between blocks guest registers are at [`HOMES`]. In a long block any value may be in any of
+//! these host registers. Before each instruction the operands that are read again are brought in,
+//! and the result gets a place; what is read last makes room (Bélády's algorithm), and is written
+//! to its slot in the context if this is older. At the block's end all is at home again.
+//!
+//! A slow path finds registers as they were before its instruction, and brings them home; after it,
+//! all is loaded to where the hot code expects it.
+
+use trapless_isa::Inst;
+use trapless_isa::inst::NO_REG;
+
+use super::compiler::BlockCompiler;
+use super::encode::{self, LOAD_64, STORE_64};
+use super::regs::{HOMES, Host, NUMBERS, Place, RBX, Registers, slot_at};
+use super::template::template_of;
+
+/// Minimum length of a long block in instructions.
+const LONG: usize = 16;
+
+/// Reads of a value that must come for a register to be moved out of its home: it has to be stored,
+/// and loaded at the end.
+const WORTH: u16 = 2;
+
+/// What is known of a value at a point of the block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Use {
+    /// Index of the next instruction that reads it.
+    next: u16,
+    /// How many read it.
+    reads: u16,
+}
+
+impl Use {
+    /// It is not read again.
+    const NONE: Self = Self {
+        next: u16::MAX,
+        reads: 0,
+    };
+}
+
+/// How values are used before each instruction of a long block, and at its end.
+pub(super) struct Lifetimes(Vec<[Use; NUMBERS]>);
+
+/// Places at a slow path.
+pub(super) struct Moved {
+    /// Before the instruction.
+    before: Registers,
+    /// When the hot code goes on.
+    after: Registers,
+}
+
+/// Integer registers that an instruction reads; `x0` among them.
+pub(super) fn sources(inst: &Inst) -> impl Iterator<Item = u8> + Clone {
+    let [_, rs1, rs2] = inst.op.format().integers();
+    let read = [(inst.rs1, rs1), (inst.rs2, rs2)];
+    read.into_iter().filter(|&(_, is)| is).map(|(x, _)| x)
+}
+
+/// The integer register that an instruction writes.
+pub(super) fn result(inst: &Inst) -> Option<u8> {
+    let [rd, _, _] = inst.op.format().integers();
+    (rd && inst.rd != 0 && inst.rd != NO_REG).then_some(inst.rd)
+}
+
+impl Lifetimes {
+    /// Those of a block; `None`: it is short.
+    pub fn of(insts: &[Inst]) -> Option<Self> {
+        if insts.len() < LONG {
+            return None;
+        }
+        let end = insts.len();
+        let mut at_end = [Use::NONE; NUMBERS];
+        for (x, _) in HOMES {
+            at_end[usize::from(x)].next = end as u16;
+        }
+        let mut uses = vec![at_end; end + 1];
+        for (index, inst) in insts.iter().enumerate().rev() {
+            let mut now = uses[index + 1];
+            if let Some(x) = result(inst) {
+                now[usize::from(x)] = Use::NONE;
+            }
+            for x in sources(inst) {
+                let value = &mut now[usize::from(x)];
+                *value = Use {
+                    next: index as u16,
+                    reads: value.reads + 1,
+                };
+            }
+            uses[index] = now;
+        }
+        Some(Self(uses))
+    }
+}
+
+impl BlockCompiler<'_> {
+    /// In a long block, assigns host registers to operands and results of `len` instructions from
+    /// `index` on, which are compiled together.
+    pub fn assign(&mut self, index: usize, len: usize) {
+        let Some(lifetimes) = self.lifetimes.take() else {
+            return;
+        };
+        let insts = &self.source.insts[index..index + len];
+        if insts.iter().any(|inst| template_of(inst).is_none()) {
+            // A helper executes it.
+            self.bring_home();
+        } else {
+            self.bring_in(insts, &lifetimes.0[index + len]);
+        }
+        self.lifetimes = Some(lifetimes);
+    }
+
+    fn bring_in(&mut self, insts: &[Inst], uses: &[Use; NUMBERS]) {
+        let of = |x: u8| uses[usize::from(x)];
+        let (mut operands, mut results) = (Vec::new(), Vec::new());
+        for inst in insts {
+            operands.extend(sources(inst).filter(|x| !results.contains(x)));
+            results.extend(result(inst));
+        }
+        // Host registers that must stay.
+        let mut taken = 0_u32;
+        for &x in operands.iter().chain(&results) {
+            if let Place::Host(host) = self.registers.place(x) {
+                taken |= 1 << host.0;
+            }
+        }
+        for x in operands {
+            if self.registers.place(x) != Place::Memory(x) || of(x).reads == 0 {
+                continue;
+            }
+            if let Some(host) = self.room(uses, of(x), taken) {
+                encode::memory(&mut self.ops, LOAD_64, host, RBX, slot_at(x));
+                self.registers.loaded(x, host);
+                taken |= 1 << host.0;
+            }
+        }
+        let mut written = Vec::new();
+        for x in results {
+            let host = match self.registers.place(x) {
+                Place::Host(host) => Some(host),
+                _ if of(x).reads == 0 => None,
+                _ => self.room(uses, of(x), taken),
+            };
+            if let Some(host) = host {
+                taken |= 1 << host.0;
+                written.push((x, host));
+            }
+        }
+        self.before = Some(self.registers.clone());
+        for (x, host) in written {
+            self.registers.assign(x, host);
+        }
+    }
+
+    /// A host register for a value that is used so, in which there is nothing any more: not one of
+    /// `taken`, and none whose value is used more.
+    fn room(&mut self, uses: &[Use; NUMBERS], wanted: Use, taken: u32) -> Option<Host> {
+        let registers = &self.registers;
+        let free = HOMES.into_iter().map(|(_, host)| host);
+        let free = free.filter(|host| taken & 1 << host.0 == 0);
+        let host = free.max_by_key(|&host| match registers.content(host) {
+            None => (u16::MAX, true),
+            Some(x) => (uses[usize::from(x)].next, !registers.stale(x)),
+        })?;
+        if let Some(x) = registers.content(host) {
+            let reads = if HOMES.contains(&(x, host)) { WORTH } else { 1 };
+            if uses[usize::from(x)].next <= wanted.next || wanted.reads < reads {
+                return None;
+            }
+            if registers.stale(x) {
+                encode::memory(&mut self.ops, STORE_64, host, RBX, slot_at(x));
+            }
+            self.registers.free(x);
+        }
+        Some(host)
+    }
+
+    /// Brings everything to where it is between blocks. Changes no flags.
+    pub fn bring_home(&mut self) {
+        let from = std::mem::replace(&mut self.registers, Registers::of_blocks());
+        self.before = None;
+        self.move_home(&from);
+    }
+
+    fn move_home(&mut self, from: &Registers) {
+        for (x, host) in from.all() {
+            if from.stale(x) && !HOMES.contains(&(x, host)) {
+                encode::memory(&mut self.ops, STORE_64, host, RBX, slot_at(x));
+            }
+        }
+        for (x, host) in HOMES {
+            if from.place(x) != Place::Host(host) {
+                encode::memory(&mut self.ops, LOAD_64, host, RBX, slot_at(x));
+            }
+        }
+    }
+
+    /// Places at a slow path of what is being compiled; `None` if all is at home.
+    pub fn moved(&self) -> Option<Box<Moved>> {
+        let before = self.before.clone()?;
+        let after = self.registers.clone();
+        Some(Box::new(Moved { before, after }))
+    }
+
+    /// Emits what comes before the call of a helper.
+    pub fn before_helper(&mut self, moved: Option<&Moved>) {
+        if let Some(moved) = moved {
+            self.move_home(&moved.before);
+        }
+    }
+
+    /// Emits what comes after the call of a helper.
+    pub fn after_helper(&mut self, moved: Option<&Moved>) {
+        let away = moved.into_iter().flat_map(|moved| moved.after.all());
+        for (x, host) in away.filter(|place| !HOMES.contains(place)) {
+            encode::memory(&mut self.ops, LOAD_64, host, RBX, slot_at(x));
+        }
+    }
+
+    /// Begins the single accesses of a group's slow path.
+    pub fn begin_single(&mut self, moved: Option<&Moved>) {
+        self.before = moved.map(|moved| moved.before.clone());
+        if let Some(before) = &self.before {
+            self.registers = before.clone();
+        }
+    }
+
+    /// Gives the result of the next single access the place that it has after the group.
+    pub fn assign_single(&mut self, inst: &Inst, moved: Option<&Moved>) {
+        let Some(moved) = moved else {
+            return;
+        };
+        self.before = Some(self.registers.clone());
+        if let Some(x) = result(inst)
+            && let Place::Host(host) = moved.after.place(x)
+        {
+            self.registers.assign(x, host);
+        }
+    }
+
+    /// Ends the single accesses of a group's slow path.
+    pub fn end_single(&mut self, moved: Option<&Moved>) {
+        if moved.is_some() {
+            self.before = None;
+            self.registers = Registers::of_blocks();
+        }
+    }
+}
