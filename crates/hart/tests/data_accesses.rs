@@ -6,7 +6,7 @@ mod programs;
 
 use programs::{RAM, enter_supervisor, finish, put, run, skip_exceptions};
 use trapless_asm::reg::{A0, S0, S1, T0, T2, T3, ZERO};
-use trapless_asm::{Asm, i, r, s};
+use trapless_asm::{Asm, Reg, i, r, s};
 use trapless_hart::Ram;
 use trapless_isa::csr::{self, status};
 
@@ -101,6 +101,68 @@ fn accesses_across_pages_are_translated_twice() {
                 "{bytes} bytes, {distance} before the border"
             );
         }
+    }
+}
+
+/// A block of instructions that compute, load and store in registers of which nothing else knows,
+/// the accesses near `s0`.
+fn long_block(a: &mut Asm, seed: u64) {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut below = |limit: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % limit
+    };
+    // Those that are used much, and all that are free.
+    let often: Vec<Reg> = (0..9).map(|_| FREE[below(20) as usize]).collect();
+    for _ in 0..16 {
+        let register = |below: &mut dyn FnMut(u64) -> u64| match below(4) {
+            0 => FREE[below(20) as usize],
+            _ => often[below(9) as usize],
+        };
+        let kind = below(4);
+        for _ in 0..=below(3) {
+            let (to, from) = (register(&mut below), register(&mut below));
+            let at = 8 * below(8) as i32;
+            let inst = match kind {
+                0 => i(0x03, 3, to, S0, at),
+                1 => s(0x23, 3, S0, from, at),
+                _ => r(0x33, below(2) as u32 * 4, 0, to, to, from),
+            };
+            a.w(inst);
+        }
+    }
+}
+
+/// Registers that the machine and the loop do not use.
+const FREE: [Reg; 20] = [
+    3, 4, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 30,
+];
+
+/// Promise: where registers are moved around in long blocks they have their values before, in, and
+/// after accesses that compiled code leaves to the interpreter, and in exceptions.
+#[test]
+fn long_blocks_keep_their_values_where_pages_are_looked_up() {
+    for seed in 1..80 {
+        let mut a = Asm::new(PROGRAM);
+        for (n, register) in FREE.into_iter().enumerate() {
+            a.li(register, 0x1234_5678_9ABC * (n as u64 + 1));
+        }
+        a.li(S0, SEEN).li(S1, 0x1000).li(T2, 4);
+        let again = a.here();
+        long_block(&mut a, seed);
+        // The other page, which nobody has accessed in the first round, one that is not there, and
+        // the first again.
+        a.w(r(0x33, 4, 0, S0, S0, S1));
+        a.li(T0, 0x1000);
+        a.w(r(0x33, 0, 0, S1, S1, T0));
+        a.addi(T2, T2, -1);
+        a.bne(T2, ZERO, again);
+        finish(&mut a);
+        let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, &a));
+        assert_ne!(interpreted[A0 as usize], 0, "exceptions");
+        assert!(interpreted == compiled, "seed {seed}");
     }
 }
 

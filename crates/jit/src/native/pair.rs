@@ -28,7 +28,8 @@ impl Pair {
             return None;
         };
         let rd = first.rd;
-        if second.rs1 != rd || second.rd != rd || rd == 0 {
+        let alone = insts[..2].iter().any(Inst::moves_to_tp);
+        if second.rs1 != rd || second.rd != rd || rd == 0 || alone {
             return None;
         }
         match (first.op, second.op) {

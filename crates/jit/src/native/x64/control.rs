@@ -66,8 +66,12 @@ impl BlockCompiler<'_> {
             return Some(target);
         }
         if inst.op == Op::Jalr {
-            let base = self.value(inst.rs1, RAX);
-            encode::memory(&mut self.ops, ADDRESS, RCX, base, inst.imm);
+            if inst.imm == 0 {
+                self.fetch(RCX, inst.rs1);
+            } else {
+                let base = self.value(inst.rs1, RAX);
+                encode::memory(&mut self.ops, ADDRESS, RCX, base, inst.imm);
+            }
             dynasm!(self.ops; .arch x64; and rcx, -2);
         }
         self.link(inst.rd, link);
