@@ -16,26 +16,26 @@ use super::encode::{self, LOAD_64, STORE_64};
 use super::regs::{HOMES, Host, NUMBERS, Place, RBX, Registers, slot_at};
 use super::template::template_of;
 
-/// Minimum length of a long block in instructions.
-const LONG: usize = 16;
+/// Lengths of long blocks in instructions. No block is longer.
+const LONG: std::ops::Range<usize> = 16..100;
 
 /// Reads of a value that must come for a register to be moved out of its home: it has to be stored,
 /// and loaded at the end.
-const WORTH: u16 = 2;
+const WORTH: u8 = 2;
 
 /// What is known of a value at a point of the block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Use {
     /// Index of the next instruction that reads it.
-    next: u16,
+    next: u8,
     /// How many read it.
-    reads: u16,
+    reads: u8,
 }
 
 impl Use {
     /// It is not read again.
     const NONE: Self = Self {
-        next: u16::MAX,
+        next: u8::MAX,
         reads: 0,
     };
 }
@@ -64,16 +64,25 @@ pub(super) fn result(inst: &Inst) -> Option<u8> {
     (rd && inst.rd != 0 && inst.rd != NO_REG).then_some(inst.rd)
 }
 
+/// The registers of a set of bits.
+fn registers(mut bits: u64) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        let lowest = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (lowest < 64).then_some(lowest as u8)
+    })
+}
+
 impl Lifetimes {
     /// Those of a block; `None`: it is short.
     pub fn of(insts: &[Inst]) -> Option<Self> {
-        if insts.len() < LONG {
+        if !LONG.contains(&insts.len()) {
             return None;
         }
         let end = insts.len();
         let mut at_end = [Use::NONE; NUMBERS];
         for (x, _) in HOMES {
-            at_end[usize::from(x)].next = end as u16;
+            at_end[usize::from(x)].next = end as u8;
         }
         let mut uses = vec![at_end; end + 1];
         for (index, inst) in insts.iter().enumerate().rev() {
@@ -84,7 +93,7 @@ impl Lifetimes {
             for x in sources(inst) {
                 let value = &mut now[usize::from(x)];
                 *value = Use {
-                    next: index as u16,
+                    next: index as u8,
                     reads: value.reads + 1,
                 };
             }
@@ -113,19 +122,21 @@ impl BlockCompiler<'_> {
 
     fn bring_in(&mut self, insts: &[Inst], uses: &[Use; NUMBERS]) {
         let of = |x: u8| uses[usize::from(x)];
-        let (mut operands, mut results) = (Vec::new(), Vec::new());
+        // Bits are registers.
+        let (mut operands, mut results) = (0_u64, 0_u64);
         for inst in insts {
-            operands.extend(sources(inst).filter(|x| !results.contains(x)));
-            results.extend(result(inst));
+            let read = sources(inst).fold(0_u64, |read, x| read | 1 << x);
+            operands |= read & !results;
+            results |= result(inst).map_or(0, |x| 1 << x);
         }
         // Host registers that must stay.
         let mut taken = 0_u32;
-        for &x in operands.iter().chain(&results) {
+        for x in registers(operands | results) {
             if let Place::Host(host) = self.registers.place(x) {
                 taken |= 1 << host.0;
             }
         }
-        for x in operands {
+        for x in registers(operands) {
             if self.registers.place(x) != Place::Memory(x) || of(x).reads == 0 {
                 continue;
             }
@@ -135,21 +146,21 @@ impl BlockCompiler<'_> {
                 taken |= 1 << host.0;
             }
         }
-        let mut written = Vec::new();
-        for x in results {
+        let mut places = [None; 32];
+        for x in registers(results) {
             let host = match self.registers.place(x) {
                 Place::Host(host) => Some(host),
                 _ if of(x).reads == 0 => None,
                 _ => self.room(uses, of(x), taken),
             };
-            if let Some(host) = host {
-                taken |= 1 << host.0;
-                written.push((x, host));
-            }
+            taken |= host.map_or(0, |host| 1 << host.0);
+            places[usize::from(x)] = host;
         }
         self.before = Some(self.registers.clone());
-        for (x, host) in written {
-            self.registers.assign(x, host);
+        for x in registers(results) {
+            if let Some(host) = places[usize::from(x)] {
+                self.registers.assign(x, host);
+            }
         }
     }
 
@@ -160,7 +171,7 @@ impl BlockCompiler<'_> {
         let free = HOMES.into_iter().map(|(_, host)| host);
         let free = free.filter(|host| taken & 1 << host.0 == 0);
         let host = free.max_by_key(|&host| match registers.content(host) {
-            None => (u16::MAX, true),
+            None => (u8::MAX, true),
             Some(x) => (uses[usize::from(x)].next, !registers.stale(x)),
         })?;
         if let Some(x) = registers.content(host) {

@@ -104,6 +104,8 @@ pub(super) const HOMES: [(u8, Host); PINNED.len() + 3] = {
 #[derive(Clone)]
 pub(super) struct Registers {
     places: [Place; NUMBERS],
+    /// What is in each host register; 0: nothing.
+    contents: [u8; 16],
     /// Bit `x`: `x` is in a host register, and its slot in the context has an older value.
     stale: u64,
 }
@@ -148,23 +150,31 @@ impl Registers {
     fn in_memory() -> Self {
         let mut places = std::array::from_fn(|x| Place::Memory(x as u8));
         places[0] = Place::Zero;
-        Self { places, stale: 0 }
+        Self {
+            places,
+            contents: [0; 16],
+            stale: 0,
+        }
     }
 
     /// From now on `x` is in a host register, its slot in the context out of date.
     pub fn assign(&mut self, x: u8, host: Host) {
-        self.places[usize::from(x)] = Place::Host(host);
+        self.loaded(x, host);
         self.stale |= 1 << x;
     }
 
     /// A host register has the value that the slot of `x` has.
     pub fn loaded(&mut self, x: u8, host: Host) {
         self.places[usize::from(x)] = Place::Host(host);
+        self.contents[usize::from(host.0)] = x;
         self.stale &= !(1 << x);
     }
 
     /// From now on `x` is in its slot only.
     pub fn free(&mut self, x: u8) {
+        if let Place::Host(host) = self.place(x) {
+            self.contents[usize::from(host.0)] = 0;
+        }
         self.places[usize::from(x)] = Place::Memory(x);
         self.stale &= !(1 << x);
     }
@@ -176,7 +186,8 @@ impl Registers {
 
     /// What is in a host register.
     pub fn content(&self, host: Host) -> Option<u8> {
-        (1..NUMBERS as u8).find(|&x| self.place(x) == Place::Host(host))
+        let x = self.contents[usize::from(host.0)];
+        (x != 0).then_some(x)
     }
 
     /// Location of guest register `x` (0..=32).
@@ -191,15 +202,16 @@ impl Registers {
 
     /// Guest registers in host registers.
     fn hosts(&self) -> impl Iterator<Item = (u8, Host)> {
-        self.all().filter(|&(x, _)| x < 32)
+        (1..32).filter_map(|x| match self.place(x) {
+            Place::Host(host) => Some((x, host)),
+            _ => None,
+        })
     }
 
     /// All that is in host registers.
     pub fn all(&self) -> impl Iterator<Item = (u8, Host)> {
-        (1..NUMBERS as u8).filter_map(|x| match self.place(x) {
-            Place::Host(host) => Some((x, host)),
-            _ => None,
-        })
+        let hosts = HOMES.into_iter().map(|(_, host)| host);
+        hosts.filter_map(|host| self.content(host).map(|x| (x, host)))
     }
 
     /// Guest registers that are in host registers here, and elsewhere with `other`.
