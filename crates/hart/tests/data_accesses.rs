@@ -104,6 +104,15 @@ fn accesses_across_pages_are_translated_twice() {
     }
 }
 
+/// Registers that the machine and the loop do not use.
+const FREE: [Reg; 20] = [
+    3, 4, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 30,
+];
+
+fn pick(below: &mut dyn FnMut(u64) -> u64, of: &[Reg]) -> Reg {
+    of[below(of.len() as u64) as usize]
+}
+
 /// A block of instructions that compute, load and store in registers of which nothing else knows,
 /// the accesses near `s0`.
 fn long_block(a: &mut Asm, seed: u64) {
@@ -115,11 +124,11 @@ fn long_block(a: &mut Asm, seed: u64) {
         state % limit
     };
     // Those that are used much, and all that are free.
-    let often: Vec<Reg> = (0..9).map(|_| FREE[below(20) as usize]).collect();
+    let often: [Reg; 9] = std::array::from_fn(|_| pick(&mut below, &FREE));
     for _ in 0..16 {
         let register = |below: &mut dyn FnMut(u64) -> u64| match below(4) {
-            0 => FREE[below(20) as usize],
-            _ => often[below(9) as usize],
+            0 => pick(below, &FREE),
+            _ => pick(below, &often),
         };
         let kind = below(4);
         for _ in 0..=below(3) {
@@ -134,11 +143,6 @@ fn long_block(a: &mut Asm, seed: u64) {
         }
     }
 }
-
-/// Registers that the machine and the loop do not use.
-const FREE: [Reg; 20] = [
-    3, 4, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 30,
-];
 
 /// Promise: where registers are moved around in long blocks they have their values before, in, and
 /// after accesses that compiled code leaves to the interpreter, and in exceptions.

@@ -9,7 +9,7 @@
 //!  └── the kind of host                                        (native/x64/, native/aarch64/)
 //!       ├── trampolines: in and out of compiled code, lookup   (trampolines.rs)
 //!       ├── block: one block                                   (block.rs)
-//!       │    ├── host registers in long blocks                 (long.rs)
+//!       │    ├── host registers in long blocks                 (long.rs, lifetimes.rs)
 //!       │    ├── templates of operations                       (template.rs)
 //!       │    ├── integers, anywhere and in scratch registers   (integer.rs, scratch.rs)
 //!       │    ├── floating point, atomics                       (float.rs, atomic.rs)

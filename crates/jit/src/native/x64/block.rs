@@ -6,7 +6,8 @@ use trapless_isa::inst::{CostClass, Inst};
 
 use super::compiler::{BlockCompiler, Cold};
 use super::encode::{self, Alu, Width};
-use super::long::Lifetimes;
+use super::integer::{Integer, Seen};
+use super::lifetimes::{Lifetimes, result, sources};
 use super::regs::{R14, R15, RBX, at};
 use super::template::{Template, template_of};
 use super::trampolines;
@@ -57,7 +58,6 @@ impl<'a> BlockCompiler<'a> {
                 return Some((inst, at));
             }
             self.assign(index, 1);
-            self.ahead = &insts[index + 1..];
             self.inside(inst, at);
             self.at += i32::from(inst.len);
             index += 1;
@@ -163,11 +163,36 @@ impl BlockCompiler<'_> {
         }
     }
 
+    /// What is seen of the result of a word operation: its low word, if the instructions up to the
+    /// next one that writes its register take no more of it, and have no slow path.
+    fn seen(&self, inst: &Inst, how: Integer, at: Position) -> Seen {
+        if !how.takes_words() {
+            return Seen::All;
+        }
+        for next in &self.source.insts[at.index() + 1..] {
+            let takes_word = match template_of(next) {
+                Some(Template::Integer(how)) => how.takes_words(),
+                Some(Template::Scratch(_) | Template::Nothing) => false,
+                _ => return Seen::All,
+            };
+            if !takes_word && sources(next).any(|source| source == inst.rd) {
+                return Seen::All;
+            }
+            if result(next) == Some(inst.rd) {
+                return Seen::Word;
+            }
+        }
+        Seen::All
+    }
+
     /// Emits an instruction inside the block.
     fn inside(&mut self, inst: &Inst, at: Position) {
         match template_of(inst) {
             Some(Template::Nothing) => {}
-            Some(Template::Integer(how)) => self.integer(inst, how),
+            Some(Template::Integer(how)) => {
+                let seen = self.seen(inst, how, at);
+                self.integer(inst, how, seen);
+            }
             Some(Template::Scratch(how)) => self.scratch(inst, how),
             Some(Template::Memory(access)) => self.memory(inst, at, access),
             Some(Template::ZeroBlock) => self.zero_block(inst, at),

@@ -6,7 +6,7 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
 
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
-use super::long::{Lifetimes, Moved};
+use super::lifetimes::Lifetimes;
 use super::regs::{Host, Place, RAX, RBX, Registers, Uses, x_at};
 use super::trampolines::Trampolines;
 use crate::native::precision::Nan;
@@ -14,6 +14,14 @@ use crate::native::probe::Probe;
 use crate::native::region::{Charge, Edge};
 use crate::native::target::{Target, Targets};
 use crate::{Options, Position, Source};
+
+/// Where registers are at a slow path in a long block.
+pub(super) struct Moved {
+    /// Before the instruction.
+    pub before: Registers,
+    /// When the hot code goes on.
+    pub after: Registers,
+}
 
 /// Slow path of an instruction.
 pub(super) struct Slow {
@@ -94,8 +102,6 @@ pub(super) struct BlockCompiler<'a> {
     pub sites: &'a mut u32,
     /// Offset in the page of the instruction being compiled.
     pub at: i32,
-    /// Instructions of the block after it.
-    pub ahead: &'a [Inst],
     pub cold: Cold,
     /// Where guest registers are.
     pub registers: Registers,

@@ -8,9 +8,7 @@ use super::compiler::BlockCompiler;
 use super::encode::{
     self, ADDRESS, ADDRESS_32, Alu, Assembler, LOAD_64, MULTIPLY_32, MULTIPLY_64, Width,
 };
-use super::long::{result, sources};
 use super::regs::{Host, Place, RAX, RBX, RCX, RDX, at, x_at};
-use super::template::{Template, template_of};
 use crate::native::pair::Pair;
 
 /// How a result is computed: location of the operands, and the code to emit. `rax`, `rcx` and `rdx`
@@ -56,7 +54,7 @@ pub(super) enum Combine {
 
 impl Integer {
     /// Only the low words of its operands matter.
-    fn takes_words(self) -> bool {
+    pub fn takes_words(self) -> bool {
         matches!(
             self,
             Self::AddImmediateWord | Self::BinaryWord(_) | Self::ShiftWord(..) | Self::TwoWord(_)
@@ -69,6 +67,14 @@ impl Combine {
     fn commutes(self) -> bool {
         !matches!(self, Self::Alu(Alu::Sub | Alu::Cmp))
     }
+}
+
+/// What is seen of the result of an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// The low word, until the register is written anew.
+    Word,
+    All,
 }
 
 /// Top bits of a word that was shifted by 1 or more.
@@ -127,7 +133,7 @@ impl BlockCompiler<'_> {
     }
 
     /// Emits a computation.
-    pub fn integer(&mut self, inst: &Inst, how: Integer) {
+    pub fn integer(&mut self, inst: &Inst, how: Integer, seen: Seen) {
         let (rd, rs1, rs2, imm) = (inst.rd, inst.rs1, inst.rs2, inst.imm);
         let by = (imm & 63) as i8;
         match how {
@@ -138,7 +144,7 @@ impl BlockCompiler<'_> {
                 self.put(rd, to);
             }
             Integer::AddImmediate => self.add_immediate(rd, rs1, imm),
-            Integer::AddImmediateWord => self.add_immediate_word(rd, rs1, imm),
+            Integer::AddImmediateWord => self.add_immediate_word(rd, rs1, imm, seen),
             Integer::Binary(op, b) => {
                 let b = self.second(inst, b);
                 self.binary(op, rd, rs1, b);
@@ -146,7 +152,7 @@ impl BlockCompiler<'_> {
             Integer::BinaryWord(op) => {
                 let (to, b) = (self.target(rd), self.operand(rs2));
                 let word = self.combine(op, Width::Bits32, to, rs1, b);
-                self.sign_extended(rd, word);
+                self.sign_extended(rd, word, seen);
             }
             Integer::Shift(shift) => {
                 let to = self.target(rd);
@@ -161,7 +167,7 @@ impl BlockCompiler<'_> {
                 if by != 0 && fill == Fill::Zeros {
                     self.put(rd, to);
                 } else {
-                    self.sign_extended(rd, to);
+                    self.sign_extended(rd, to, seen);
                 }
             }
             Integer::One(compute) => {
@@ -179,7 +185,7 @@ impl BlockCompiler<'_> {
             Integer::TwoWord(compute) => {
                 let (a, b) = (self.value(rs1, RAX), self.value(rs2, RCX));
                 compute(&mut self.ops, a, b);
-                self.sign_extended(rd, RAX);
+                self.sign_extended(rd, RAX, seen);
             }
             Integer::SetIf(b, set) => {
                 let a = self.value(rs1, RAX);
@@ -213,25 +219,6 @@ impl BlockCompiler<'_> {
                 ; lea Rq(to), [rax + self.at]
             );
         }
-    }
-
-    /// Whether only the low word of the result in `x` is seen: instructions ahead take no more of
-    /// it until one writes `x` anew, and none of them has a slow path.
-    fn word_suffices(&self, x: u8) -> bool {
-        for inst in self.ahead {
-            let takes_word = match template_of(inst) {
-                Some(Template::Integer(how)) => how.takes_words(),
-                Some(Template::Scratch(_) | Template::Nothing) => false,
-                _ => return false,
-            };
-            if !takes_word && sources(inst).any(|source| source == x) {
-                return false;
-            }
-            if result(inst) == Some(x) {
-                return true;
-            }
-        }
-        false
     }
 
     fn constant(&mut self, rd: u8, value: i32) {
@@ -273,14 +260,14 @@ impl BlockCompiler<'_> {
         }
     }
 
-    fn add_immediate_word(&mut self, rd: u8, rs1: u8, imm: i32) {
+    fn add_immediate_word(&mut self, rd: u8, rs1: u8, imm: i32, seen: Seen) {
         let to = self.target(rd);
         let a = self.value(rs1, RAX);
         if imm == 0 {
             dynasm!(self.ops; .arch x64; movsxd Rq(to), Rd(a));
         } else {
             encode::memory(&mut self.ops, ADDRESS_32, RAX, a, imm);
-            return self.sign_extended(rd, RAX);
+            return self.sign_extended(rd, RAX, seen);
         }
         self.put(rd, to);
     }
@@ -430,9 +417,9 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// `rd` = the sign-extended word in `host`, or anything with that low word if it suffices.
-    fn sign_extended(&mut self, rd: u8, host: Host) {
-        if self.word_suffices(rd) {
+    /// `rd` = the sign-extended word in `host`, or anything with that low word.
+    fn sign_extended(&mut self, rd: u8, host: Host, seen: Seen) {
+        if seen == Seen::Word {
             return self.put(rd, host);
         }
         let to = self.target(rd);

@@ -9,60 +9,16 @@
 //! all is loaded to where the hot code expects it.
 
 use trapless_isa::Inst;
-use trapless_isa::inst::NO_REG;
 
-use super::compiler::BlockCompiler;
+use super::compiler::{BlockCompiler, Moved};
 use super::encode::{self, LOAD_64, STORE_64};
+use super::lifetimes::{Use, result, sources};
 use super::regs::{HOMES, Host, NUMBERS, Place, RBX, Registers, slot_at};
 use super::template::template_of;
-
-/// Lengths of long blocks in instructions. No block is longer.
-const LONG: std::ops::Range<usize> = 16..100;
 
 /// Reads of a value that must come for a register to be moved out of its home: it has to be stored,
 /// and loaded at the end.
 const WORTH: u8 = 2;
-
-/// What is known of a value at a point of the block.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Use {
-    /// Index of the next instruction that reads it.
-    next: u8,
-    /// How many read it.
-    reads: u8,
-}
-
-impl Use {
-    /// It is not read again.
-    const NONE: Self = Self {
-        next: u8::MAX,
-        reads: 0,
-    };
-}
-
-/// How values are used before each instruction of a long block, and at its end.
-pub(super) struct Lifetimes(Vec<[Use; NUMBERS]>);
-
-/// Places at a slow path.
-pub(super) struct Moved {
-    /// Before the instruction.
-    before: Registers,
-    /// When the hot code goes on.
-    after: Registers,
-}
-
-/// Integer registers that an instruction reads; `x0` among them.
-pub(super) fn sources(inst: &Inst) -> impl Iterator<Item = u8> + Clone {
-    let [_, rs1, rs2] = inst.op.format().integers();
-    let read = [(inst.rs1, rs1), (inst.rs2, rs2)];
-    read.into_iter().filter(|&(_, is)| is).map(|(x, _)| x)
-}
-
-/// The integer register that an instruction writes.
-pub(super) fn result(inst: &Inst) -> Option<u8> {
-    let [rd, _, _] = inst.op.format().integers();
-    (rd && inst.rd != 0 && inst.rd != NO_REG).then_some(inst.rd)
-}
 
 /// The registers of a set of bits.
 fn registers(mut bits: u64) -> impl Iterator<Item = u8> {
@@ -71,36 +27,6 @@ fn registers(mut bits: u64) -> impl Iterator<Item = u8> {
         bits &= bits.wrapping_sub(1);
         (lowest < 64).then_some(lowest as u8)
     })
-}
-
-impl Lifetimes {
-    /// Those of a block; `None`: it is short.
-    pub fn of(insts: &[Inst]) -> Option<Self> {
-        if !LONG.contains(&insts.len()) {
-            return None;
-        }
-        let end = insts.len();
-        let mut at_end = [Use::NONE; NUMBERS];
-        for (x, _) in HOMES {
-            at_end[usize::from(x)].next = end as u8;
-        }
-        let mut uses = vec![at_end; end + 1];
-        for (index, inst) in insts.iter().enumerate().rev() {
-            let mut now = uses[index + 1];
-            if let Some(x) = result(inst) {
-                now[usize::from(x)] = Use::NONE;
-            }
-            for x in sources(inst) {
-                let value = &mut now[usize::from(x)];
-                *value = Use {
-                    next: index as u8,
-                    reads: value.reads + 1,
-                };
-            }
-            uses[index] = now;
-        }
-        Some(Self(uses))
-    }
 }
 
 impl BlockCompiler<'_> {
@@ -115,7 +41,7 @@ impl BlockCompiler<'_> {
             // A helper executes it.
             self.bring_home();
         } else {
-            self.bring_in(insts, &lifetimes.0[index + len]);
+            self.bring_in(insts, lifetimes.before(index + len));
         }
         self.lifetimes = Some(lifetimes);
     }

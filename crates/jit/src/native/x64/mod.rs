@@ -13,6 +13,7 @@ mod encode;
 mod float;
 mod group;
 mod integer;
+mod lifetimes;
 mod long;
 mod memory;
 mod region;
@@ -64,7 +65,6 @@ impl Jit {
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
-            ahead: &[],
             cold: compiler::Cold::default(),
             registers: Registers::of_blocks(),
             lifetimes: None,
@@ -113,7 +113,6 @@ impl Jit {
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
-            ahead: &[],
             cold: compiler::Cold::default(),
             registers: Registers::of_blocks(),
             lifetimes: None,
