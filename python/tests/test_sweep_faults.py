@@ -57,6 +57,29 @@ def test_ctrl_c_keeps_what_is_done_and_the_sweep_continues(bench, undisturbed): 
     assert bench.data() == undisturbed
 
 
+def test_ctrl_c_is_no_error_of_the_module_that_was_being_imported():
+    """Promise: Ctrl-C ends a sweep in an orderly way also while a module in C is imported, which
+    makes another exception of it."""
+    code = """if True:
+        import os, signal
+        from trapless.sweep import __main__, needs
+
+        def imported():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                raise ImportError("initialization failed")
+
+        needs.check = imported
+        __main__.main()
+    """
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30,
+                           env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(__file__))})
+    assert ended.returncode == 130, ended.stderr
+    assert "the same command continues from there" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_workers_that_are_killed_cost_their_runs_only(bench, undisturbed):  # noqa: F811
     """Promise: Dask makes the runs of lost workers again; the user need not do anything."""
     process = bench.start(bench.file(TEXT), "--jobs", "2")

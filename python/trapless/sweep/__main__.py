@@ -9,11 +9,22 @@ from collections.abc import Sequence
 from types import FrameType
 
 
-def interrupted(number: int, frame: FrameType | None) -> None:
+class Interruption:
     """Ctrl-C and SIGTERM end a sweep in an orderly way; a second one at once."""
-    for again in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(again, lambda *_: os._exit(130))
-    raise KeyboardInterrupt
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self.happened = False
+        for number in self.signals:
+            signal.signal(number, self.interrupt)
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handles the first signal."""
+        self.happened = True
+        for again in self.signals:
+            signal.signal(again, lambda *_: os._exit(130))
+        raise KeyboardInterrupt
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -33,17 +44,19 @@ def command(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Replaces this process by the command."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
-        signal.signal(number, interrupted)
+    interruption = Interruption()
     try:
         # `trapless sweep` blocks them before it starts Python.
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, interruption.signals)
         status = command(sys.argv[1:])
-    except KeyboardInterrupt:
+    except BaseException:
+        # Code in C may have made another exception of KeyboardInterrupt, as imports of modules do.
+        if not interruption.happened:
+            raise
+    if interruption.happened:
+        status = 130
         print("trapless: interrupted; kept results stay, and the same command continues from there",
               file=sys.stderr)
-        status = 130
     sys.stdout.flush()
     sys.stderr.flush()
     # Dask's threads would take seconds to end, and have no work left.
