@@ -6,6 +6,7 @@ use trapless_devices::{DeviceId, StateError, StateReader, StateWriter};
 
 use crate::config::{Bar, Capability, Config, command, register};
 use crate::function::{Function, Layout};
+use crate::msi::Msi;
 use crate::port::{Gate, Port};
 
 /// PCI Express capability (section 7.5.3).
@@ -52,6 +53,7 @@ pub(crate) struct Endpoint {
     /// Places of capabilities.
     express: usize,
     msix: Option<usize>,
+    msi: Option<usize>,
     access: Option<usize>,
 }
 
@@ -69,6 +71,8 @@ impl Endpoint {
         };
         let msix = port.msix.as_ref();
         let msix = msix.map(|msix| config.add(&msix.capability(layout.msix_bar)));
+        let msi =
+            (layout.msi_vectors != 0).then(|| config.add(&Msi::capability(layout.msi_vectors)));
         let own: Vec<usize> = layout.capabilities.iter().map(|c| config.add(c)).collect();
         let express = config.add(&express_capability());
         Self {
@@ -79,6 +83,7 @@ impl Endpoint {
             msix_bar,
             express,
             msix,
+            msi,
             access: layout.access.map(|index| own[index]),
         }
     }
@@ -135,8 +140,16 @@ impl Endpoint {
             self.port
                 .with_msix(|msix, send| msix.control(control, send));
         }
+        self.follow_msi();
         if self.port.is_master() && !before {
             self.function.resume(&mut self.port);
+        }
+    }
+
+    /// Takes over what the configuration space says of MSI.
+    fn follow_msi(&mut self) {
+        if let Some(at) = self.msi {
+            self.port.msi = Msi::of(&self.config, at);
         }
     }
 
@@ -217,6 +230,7 @@ impl Endpoint {
         let command = self.config.u16(register::COMMAND);
         self.port.gate.set(command & command::MASTER != 0);
         self.port.allowed = command & command::INTX_DISABLE == 0;
+        self.follow_msi();
         self.function.restore(from)
     }
 }

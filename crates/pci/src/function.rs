@@ -17,6 +17,9 @@ pub struct Layout {
     pub vectors: u16,
     /// BAR of the MSI-X table.
     pub msix_bar: u8,
+    /// Number of MSI vectors, a power of two up to 32; 0: it has no MSI, as functions with MSI-X
+    /// need none.
+    pub msi_vectors: u16,
     /// Capabilities of its own.
     pub capabilities: Vec<Capability>,
     /// Index among them of one through which software reaches BARs by accesses to the

@@ -263,6 +263,7 @@ impl Function for Bridge {
             bars: Vec::new(),
             vectors: 0,
             msix_bar: 0,
+            msi_vectors: 0,
             capabilities: Vec::new(),
             access: None,
         }

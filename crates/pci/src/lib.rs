@@ -10,7 +10,7 @@
 //!     |                                                      |
 //!   Endpoint     configuration space, BARs, FLR, MSI-X ------+
 //!     |                                                      |
-//!   Function     VirtioPci<D>, Nvme  -------------------------+
+//!   Function     VirtioPci<D>, Nvme, EndpointTest -------------+
 //! ```
 //!
 //! | file | subject |
@@ -23,10 +23,12 @@
 //! | `endpoint` | what all functions have in common |
 //! | `config` | configuration space |
 //! | `msix` | MSI-X table and pending bits |
+//! | `msi` | the older kind of messages |
 //! | `port` | what a function reaches: interrupts, and memory if it is bus master |
 //! | `function` | what a function has of its own |
 //! | `virtio` | the PCI transport of virtio devices |
 //! | `nvme` | a disk as NVM Express has it |
+//! | `endpoint_test` | what Linux's tests of endpoints drive |
 //!
 //! Specifications: PCI Express Base 5.0, PCI Firmware 3.2 (ECAM), virtio 1.2 section 4.1. Like all
 //! devices, functions act only inside a call, and whatever comes from a guest is untrusted: it may
@@ -35,10 +37,12 @@
 mod config;
 mod device;
 mod endpoint;
+mod endpoint_test;
 pub mod fdt;
 mod function;
 mod host;
 mod map;
+mod msi;
 mod msix;
 pub mod nvme;
 mod port;
@@ -46,6 +50,7 @@ mod sriov;
 pub mod virtio;
 
 pub use config::{Bar, BarKind, Capability, Identity};
+pub use endpoint_test::EndpointTest;
 pub use function::{Function, Layout};
 pub use host::{Attachment, Host, MAX_DEVICES, PINS, Parts};
 pub use map::Windows;

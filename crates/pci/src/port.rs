@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::{DeviceId, Dma};
 
+use crate::msi::Msi;
 use crate::msix::{Msix, Send};
 
 /// Lets the accesses of a function pass while it is bus master.
@@ -61,6 +62,8 @@ pub struct Port {
     device: DeviceId,
     pub(crate) gate: Arc<Gate>,
     pub(crate) msix: Option<Msix>,
+    /// Never enabled in functions without it.
+    pub(crate) msi: Msi,
     /// The function wants INTA asserted.
     pub(crate) wanted: bool,
     /// The command register allows that.
@@ -73,6 +76,7 @@ impl Port {
             device,
             gate,
             msix: (vectors != 0).then(|| Msix::new(vectors)),
+            msi: Msi::default(),
             wanted: false,
             allowed: true,
         }
@@ -82,7 +86,7 @@ impl Port {
     /// then, else [`set_intx`](Self::set_intx).
     #[must_use]
     pub fn uses_messages(&self) -> bool {
-        self.msix.as_ref().is_some_and(Msix::enabled)
+        self.msi.enabled() || self.msix.as_ref().is_some_and(Msix::enabled)
     }
 
     /// Whether the function may access memory and send messages (bus master). While it may not, it
@@ -94,6 +98,8 @@ impl Port {
 
     /// Interrupts by a vector; one that there is not is nothing.
     pub fn signal(&mut self, vector: u16) {
+        let (device, gate) = (self.device, &self.gate);
+        self.msi.signal(vector, &mut sender(device, gate));
         self.with_msix(|msix, send| msix.signal(vector, send));
     }
 
@@ -111,10 +117,15 @@ impl Port {
     pub(crate) fn with_msix(&mut self, act: impl FnOnce(&mut Msix, Send<'_>)) {
         let (device, gate) = (self.device, &self.gate);
         if let Some(msix) = &mut self.msix {
-            act(msix, &mut |address, data| {
-                gate.message(device, address, data);
-                gate.is_open()
-            });
+            act(msix, &mut sender(device, gate));
         }
+    }
+}
+
+/// Sends messages of a function while it is bus master.
+fn sender(device: DeviceId, gate: &Gate) -> impl FnMut(u64, u32) -> bool {
+    move |address, data| {
+        gate.message(device, address, data);
+        gate.is_open()
     }
 }

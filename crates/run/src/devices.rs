@@ -86,6 +86,8 @@ pub struct Devices {
     console: Option<Transport>,
     /// Where the source of entropy is.
     rng: Transport,
+    /// Number of test functions.
+    endpoint_tests: usize,
     seed: u64,
     complaints: Arc<AtomicU32>,
     /// Writable disks of a replayed run, by index.
@@ -163,11 +165,13 @@ impl Devices {
         let disk = |(transport, image)| (Drive::Virtio(transport), image);
         let mut disks: Vec<_> = in_slots(&spec.disks).map(disk).collect();
         let mut shares: Vec<_> = in_slots(&spec.share).collect();
+        let mut endpoint_tests = 0;
         for device in &spec.pci {
             match device {
                 PciDevice::Disk(image) => disks.push(disk((Transport::Pci, image.clone()))),
                 PciDevice::Nvme(image) => disks.push((Drive::Nvme, image.clone())),
                 PciDevice::Share(share) => shares.push((Transport::Pci, share.clone())),
+                PciDevice::EndpointTest => endpoint_tests += 1,
                 PciDevice::Net(_) | PciDevice::Console | PciDevice::Rng => {}
             }
         }
@@ -189,6 +193,7 @@ impl Devices {
             card: card.unwrap_or_default(),
             console: virtio.then_some(console),
             rng: place(PciDevice::Rng),
+            endpoint_tests,
             seed: spec.options.seed.unwrap_or(0),
             complaints: Arc::new(COMPLAINTS.into()),
             written: Arc::default(),
@@ -241,7 +246,8 @@ impl Devices {
         let console = self.console;
         let console = console.map(|transport| format!("console=virtio{}", on(transport)));
         let rng = (self.rng == Transport::Pci).then(|| format!("rng{}", on(self.rng)));
-        let others = net.into_iter().chain(console).chain(rng);
+        let tests = (0..self.endpoint_tests).map(|_| "endpoint-test".to_string());
+        let others = net.into_iter().chain(console).chain(rng).chain(tests);
         Ok(disks.chain(shares).chain(others).collect())
     }
 
@@ -321,6 +327,9 @@ impl Devices {
         }
         let rng = Rng::new(Box::new(SeededEntropy::new(self.seed)));
         peripherals.plug(self.rng, rng, complain())?;
+        for _ in 0..self.endpoint_tests {
+            peripherals.plug_endpoint_test(complain())?;
+        }
         Ok(peripherals)
     }
 

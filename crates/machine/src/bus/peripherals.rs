@@ -12,7 +12,9 @@ use trapless_devices::{
     Clock, DeviceEvents, DeviceId, DeviceMemory, Dma, GoldfishRtc, MmioDevice, Syscon, Uart,
 };
 use trapless_pci::nvme::Nvme;
-use trapless_pci::{Attachment, Function, Host, MAX_DEVICES, MAX_VIRTUAL_FUNCTIONS, PINS, Windows};
+use trapless_pci::{
+    Attachment, EndpointTest, Function, Host, MAX_DEVICES, MAX_VIRTUAL_FUNCTIONS, PINS, Windows,
+};
 
 use crate::bus::address_map::{Device, Slot};
 use crate::bus::dma::Direct;
@@ -133,6 +135,17 @@ impl Peripherals {
     ) -> Result<(), Error> {
         let make = move |at: Attachment, events| {
             Box::new(Nvme::new(disk, number, at.memory, events)) as Box<dyn Function>
+        };
+        self.pci.plug_function(make, events)
+    }
+
+    /// Plugs the test function of Linux's PCI endpoint framework into PCI.
+    ///
+    /// # Errors
+    /// As [`plug`](Self::plug).
+    pub fn plug_endpoint_test(&mut self, events: Box<dyn DeviceEvents>) -> Result<(), Error> {
+        let make = |at: Attachment, events| {
+            Box::new(EndpointTest::new(at.memory, events)) as Box<dyn Function>
         };
         self.pci.plug_function(make, events)
     }

@@ -323,6 +323,7 @@ impl Function for Nvme {
             }],
             vectors: PAIRS as u16,
             msix_bar: MSIX_BAR,
+            msi_vectors: 0,
             capabilities: Vec::new(),
             access: None,
         }

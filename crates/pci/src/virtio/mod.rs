@@ -220,6 +220,7 @@ impl<D: VirtioDevice> Function for VirtioPci<D> {
             }],
             vectors: self.vectors(),
             msix_bar: MSIX_BAR,
+            msi_vectors: 0,
             capabilities: vec![
                 access(),
                 part(1, part_at(0), registers::LEN, &[]),

@@ -29,6 +29,9 @@ pub enum PciDevice {
     /// Another shared folder.
     #[serde(rename = "virtio-fs")]
     Share(Share),
+    /// A function for the tests of drivers: that of Linux's PCI endpoint framework.
+    #[serde(rename = "endpoint-test")]
+    EndpointTest,
 }
 
 /// A network card on PCI.
@@ -97,7 +100,8 @@ impl FromStr for PciDevice {
             ("virtio-net", Some(options)) => options.parse().map(Self::Net),
             ("virtio-console", None) => Ok(Self::Console),
             ("virtio-rng", None) => Ok(Self::Rng),
-            ("virtio-console" | "virtio-rng", Some(options)) => {
+            ("endpoint-test", None) => Ok(Self::EndpointTest),
+            ("virtio-console" | "virtio-rng" | "endpoint-test", Some(options)) => {
                 Err(format!("{name} takes no options, and {options} is one"))
             }
             ("virtio-blk", Some(image)) => image.parse().map(Self::Disk),
@@ -107,7 +111,7 @@ impl FromStr for PciDevice {
             ("virtio-fs", None) => Err(needs("a folder")),
             _ => Err(format!(
                 "there is no PCI device {name}; use virtio-net, virtio-blk,FILE, nvme,FILE, \
-                 virtio-fs,FOLDER, virtio-console or virtio-rng"
+                 virtio-fs,FOLDER, virtio-console, virtio-rng or endpoint-test"
             )),
         }
     }
@@ -128,7 +132,12 @@ mod tests {
         assert_eq!(parse("virtio-net,port,vfs=1"), card(1, true));
         let disk = parse("virtio-blk,a,b.img,ro").unwrap();
         assert!(matches!(&disk, PciDevice::Disk(image) if image.path.ends_with("a,b.img")));
-        for device in [PciDevice::Rng, disk, parse("virtio-fs,/tmp,ro").unwrap()] {
+        for device in [
+            PciDevice::Rng,
+            PciDevice::EndpointTest,
+            disk,
+            parse("virtio-fs,/tmp,ro").unwrap(),
+        ] {
             let json = serde_json::to_string(&device).unwrap();
             assert_eq!(serde_json::from_str::<PciDevice>(&json).unwrap(), device);
         }
@@ -139,6 +148,7 @@ mod tests {
             ("virtio-net,vfs=8", "from 1 to 7"),
             ("virtio-net,vfs=two", "two is none"),
             ("virtio-rng,fast", "no options"),
+            ("endpoint-test,fast", "no options"),
             ("virtio-blk", "virtio-blk,PATH"),
             ("nvme", "nvme,PATH"),
             ("e1000", "no PCI device e1000"),
