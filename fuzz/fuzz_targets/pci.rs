@@ -1,5 +1,5 @@
 //! A hostile kernel before a PCI host: accesses of any width to configuration spaces, BARs and
-//! message tables, with virtio devices behind them whose memory has any content.
+//! message tables, with virtio devices and a test function behind them whose memory has any content.
 //!
 //! Some steps place the BARs and start a device, so that the rest reaches its queues; the second
 //! device is a network card with virtual functions, which share it. Besides not panicking: a
@@ -21,7 +21,7 @@ use trapless_devices::{
     DeviceId, Dma, GuestRam, IrqLine, MmioDevice, Persist, StateReader, StateWriter,
 };
 use trapless_pci::virtio::VirtioPci;
-use trapless_pci::{Function, Host, Parts, Windows};
+use trapless_pci::{EndpointTest, Function, Host, Parts, Windows};
 use vm_memory::{Bytes, GuestAddress};
 
 const RAM: u64 = 0x8000_0000;
@@ -31,10 +31,12 @@ const ECAM: u64 = 0x3000_0000;
 const LOW: u64 = 0x4000_0000;
 const HIGH: u64 = 0x4_0000_0000;
 const STEP: u64 = 0x1_0000;
-const DEVICES: u64 = 3;
+const DEVICES: u64 = 4;
 /// The one that is shared, and its virtual functions.
 const SHARED: u64 = 2;
 const VIRTUAL: u64 = 2;
+/// The test function.
+const TEST: u64 = 4;
 
 #[derive(Clone, Default)]
 struct Wire(Arc<AtomicBool>);
@@ -114,6 +116,7 @@ fn host(ram: &Arc<GuestRam>, system: &Arc<System>) -> Host {
         let console = Console::new(Box::new(std::io::sink()));
         Box::new(VirtioPci::new(console, at.memory, Box::new(())))
     });
+    host.plug(|at| Box::new(EndpointTest::new(at.memory, Box::new(()))));
     host
 }
 
@@ -139,9 +142,13 @@ impl Guest {
 
     fn place(&mut self, device: u64) {
         let (low, high) = (LOW + device * STEP, HIGH + device * STEP);
-        self.put(Self::space(device, 0x14), low as u32);
-        self.put(Self::space(device, 0x20), high as u32);
-        self.put(Self::space(device, 0x24), (high >> 32) as u32);
+        let bars = match device {
+            TEST => [low, low + 0x2000, high, high >> 32, low + 0x4000, low + 0x8000],
+            _ => [0, low, 0, 0, high, high >> 32],
+        };
+        for (register, address) in (0x10..).step_by(4).zip(bars) {
+            self.put(Self::space(device, register), address as u32);
+        }
         self.put16(Self::space(device, 4), 6);
     }
 
@@ -157,6 +164,29 @@ impl Guest {
         for function in 1..=VIRTUAL {
             self.put16(Self::space(SHARED, 4) + (function << 12), 4);
         }
+    }
+
+    /// A command of the test function, of a short transfer in RAM more often than not.
+    fn command(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
+        let registers = LOW + TEST * STEP;
+        for register in (0x08..0x2c).step_by(4) {
+            let wild: u32 = input.arbitrary()?;
+            let value = match register {
+                _ if input.ratio(1, 8)? => wild,
+                0x0c | 0x14 => RAM as u32 + wild % RAM_LEN as u32,
+                0x10 | 0x18 => 0,
+                0x1c => wild % 0x400,
+                0x24 | 0x28 => wild % 3,
+                _ => wild,
+            };
+            self.put(registers + register, value);
+        }
+        let command = match input.arbitrary()? {
+            true => 1 << input.int_in_range(0..=10_u8)?,
+            false => input.arbitrary()?,
+        };
+        self.put(registers + 4, command);
+        Ok(())
     }
 
     /// The BAR of a device, or of a virtual function, which are counted after them.
@@ -215,13 +245,14 @@ impl Guest {
     fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         let device = input.int_in_range(0..=DEVICES)?;
         let before = self.masters();
-        match input.int_in_range(0..=9_u8)? {
+        match input.int_in_range(0..=10_u8)? {
             0 => self.place(device),
             1 => {
                 let functions = DEVICES + VIRTUAL;
                 self.start(input.int_in_range(0..=functions)?);
             }
             8 => self.share(),
+            9 => self.command(input)?,
             2 => {
                 let at = u64::from(input.arbitrary::<u16>()? % 0x140);
                 self.access(Self::space(device, at), input)?;
