@@ -32,11 +32,13 @@ pub enum Feature {
     AlignedAtomics,
     /// IMSICs, an APLIC, Smaia and Ssaia.
     Aia,
+    /// An IOMMU with the debug interface.
+    Iommu,
 }
 
 impl Feature {
     /// Features other than an extension of the table in `trapless-isa`.
-    pub const OTHERS: [Feature; 7] = [
+    pub const OTHERS: [Feature; 8] = [
         Feature::WritableMpv,
         Feature::PreciseTimer,
         Feature::Privileged,
@@ -44,6 +46,7 @@ impl Feature {
         Feature::ScAlignment,
         Feature::AlignedAtomics,
         Feature::Aia,
+        Feature::Iommu,
     ];
 
     /// All of them.
@@ -67,6 +70,8 @@ pub enum Board {
     Imsic,
     /// An APLIC that interrupts the hart itself.
     Aplic,
+    /// `Plain`, and an IOMMU.
+    Iommu,
 }
 
 /// One entry into a mode, some code, and the exit.

@@ -3,6 +3,7 @@
 pub mod aia;
 pub mod csrs;
 pub mod encoding;
+pub mod iommu;
 pub mod memory;
 pub mod ops;
 pub mod pages;
@@ -146,6 +147,13 @@ pub const FAMILIES: &[Family] = &[
         weight: 1,
         privileged: true,
         generate: aia::csrs,
+    },
+    Family {
+        name: "iommu",
+        about: "translations by the RISC-V IOMMU: directories, page tables of both stages, commands",
+        weight: 1,
+        privileged: true,
+        generate: iommu::translations,
     },
     Family {
         name: "pmp",

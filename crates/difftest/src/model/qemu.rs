@@ -90,7 +90,7 @@ impl Model for Qemu {
         let mut has: BTreeSet<_> = Feature::extensions(|models| self.has(models)).collect();
         has.extend([Feature::PreciseTimer, Feature::AlignedAtomics]);
         if self.version >= (10, 0) {
-            has.extend([Feature::Privileged, Feature::Aia]);
+            has.extend([Feature::Privileged, Feature::Aia, Feature::Iommu]);
         }
         if self.version.0 != 10 {
             has.insert(Feature::WritableMpv);
@@ -109,6 +109,7 @@ impl Model for Qemu {
             Board::Plain => "virt,memory-backend=ram",
             Board::Imsic => "virt,memory-backend=ram,aia=aplic-imsic,aia-guests=7",
             Board::Aplic => "virt,memory-backend=ram,aia=aplic",
+            Board::Iommu => "virt,memory-backend=ram,iommu-sys=on",
         };
         let (status, said) = process::run(
             Command::new(&self.command[0])

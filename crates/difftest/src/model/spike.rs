@@ -44,6 +44,7 @@ impl Model for Spike {
         let mut has: BTreeSet<_> = extensions.chain(Feature::OTHERS).collect();
         has.remove(&Feature::PreciseTimer);
         has.remove(&Feature::Aia);
+        has.remove(&Feature::Iommu);
         // 16 bytes is its misaligned atomicity granule.
         has.remove(&Feature::AlignedAtomics);
         has.remove(&Feature::ScAlignment);

@@ -80,6 +80,7 @@ impl Model for Trapless {
             Board::Plain => &[],
             Board::Imsic => &["--machine", "aia"],
             Board::Aplic => &["--machine", "aia", "--set", "aia.delivery=direct"],
+            Board::Iommu => &["--set", "iommu=on"],
         };
         let (status, said) = process::run(
             Command::new(&self.path)

@@ -199,9 +199,10 @@ impl Peripherals {
         self.pci.platform_port
     }
 
-    /// Where the PCI host of such a machine is, if it has one.
+    /// Where the PCI host of such a machine is, if it has one: for its devices, or for an IOMMU,
+    /// which is nowhere else.
     pub(crate) fn pci_windows(&self, config: &MachineConfig) -> Option<Windows> {
-        let some = !self.pci.plugs.is_empty();
+        let some = !self.pci.plugs.is_empty() || config.iommu;
         some.then(|| config.pci_windows())
     }
 
