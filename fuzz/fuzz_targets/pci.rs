@@ -1,5 +1,6 @@
 //! A hostile kernel before a PCI host: accesses of any width to configuration spaces, BARs and
-//! message tables, with virtio devices and a test function behind them whose memory has any content.
+//! message tables, with virtio devices and a test function behind them whose memory has any
+//! content.
 //!
 //! Some steps place the BARs and start a device, so that the rest reaches its queues; the second
 //! device is a network card with virtual functions, which share it. Besides not panicking: a
@@ -143,7 +144,14 @@ impl Guest {
     fn place(&mut self, device: u64) {
         let (low, high) = (LOW + device * STEP, HIGH + device * STEP);
         let bars = match device {
-            TEST => [low, low + 0x2000, high, high >> 32, low + 0x4000, low + 0x8000],
+            TEST => [
+                low,
+                low + 0x2000,
+                high,
+                high >> 32,
+                low + 0x4000,
+                low + 0x8000,
+            ],
             _ => [0, low, 0, 0, high, high >> 32],
         };
         for (register, address) in (0x10..).step_by(4).zip(bars) {

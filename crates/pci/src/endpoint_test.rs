@@ -1,6 +1,6 @@
 //! The test function of Linux's PCI endpoint framework (`pci-epf-test`), as its driver on the other
-//! side, `pci_endpoint_test`, finds it: memory behind BARs, transfers with a checksum, interrupts of
-//! each kind on demand. Source: Documentation/PCI/endpoint/pci-test-function.rst.
+//! side, `pci_endpoint_test`, finds it: memory behind BARs, transfers with a checksum, interrupts
+//! of each kind on demand. Source: Documentation/PCI/endpoint/pci-test-function.rst.
 //!
 //! ```text
 //!   BAR 0         registers
@@ -8,8 +8,8 @@
 //!   BAR 4         MSI-X
 //! ```
 //!
-//! A command is carried out when it is written. INTA is asserted until the status is read, since the
-//! driver has no other way to acknowledge it.
+//! A command is carried out when it is written. INTA is asserted until the status is read, since
+//! the driver has no other way to acknowledge it.
 
 use trapless_devices::{
     DeviceEvents, DeviceMemory, StateError, StateReader, StateWriter, fill_le, value_le,

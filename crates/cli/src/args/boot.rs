@@ -84,7 +84,8 @@ pub struct BootArgs {
     /// instead of in a virtio-mmio slot; `virtio-blk,FILE` and `virtio-fs,FOLDER` are further ones,
     /// with options as for --disk and --share. `virtio-net,vfs=N` has N virtual functions (SR-IOV),
     /// up to 7, which a driver switches on; with `port` it has a platform port (virtio-mmio with a
-    /// wire, behind the IOMMU). `endpoint-test` is a function for tests of drivers. Repeat for more.
+    /// wire, behind the IOMMU). `endpoint-test` is a function for tests of drivers. Repeat for
+    /// more.
     #[arg(long, value_name = "DEVICE[,FILE|,FOLDER][,OPTION...]")]
     pub pci: Vec<PciDevice>,
     /// What the network card is connected to: `user` (the network of this computer, without

@@ -2,9 +2,9 @@
 //! of both stages, with the record of each fault, and tables that change with the commands that say
 //! so.
 //!
-//! QEMU's IOMMU is looser than the specification (docs/isa-differences.md). Programs stay where both
-//! must agree: pages are the user's, entries have no reserved bits and no N, nothing updates A and D
-//! bits, and page tables of processes are not behind a second stage.
+//! QEMU's IOMMU is looser than the specification (docs/isa-differences.md). Programs stay where
+//! both must agree: pages are the user's, entries have no reserved bits and no N, nothing updates A
+//! and D bits, and page tables of processes are not behind a second stage.
 
 use trapless_isa::Mode;
 
@@ -51,6 +51,7 @@ const BARE: u64 = 1;
 const PD8: u64 = 1;
 
 /// Bits of `tc`.
+const CONTEXT_VALID: u64 = 1;
 const PDTV: u64 = 1 << 5;
 const DPE: u64 = 1 << 9;
 
@@ -59,8 +60,8 @@ const PARTS: u64 = 4;
 const ROOM: u64 = layout::DATA_SIZE / PARTS;
 
 const TRACE: Reg = reg::S0;
-/// All ones if a response has its page number where the specification says. QEMU 10 puts it ten bits
-/// lower, so that its lowest ten bits are lost: they are not compared.
+/// All ones if a response has its page number where the specification says. QEMU 10 puts it ten
+/// bits lower, so that its lowest ten bits are lost: they are not compared.
 const SHIFTED: Reg = reg::S1;
 const ADDR: Reg = reg::T1;
 const VALUE: Reg = reg::T2;
@@ -409,8 +410,8 @@ impl Directory {
     }
 }
 
-/// A directory of processes with one process; returns `fsc`, and the bits of a request of it. It has
-/// one level: QEMU 10 has no others.
+/// A directory of processes with one process; returns `fsc`, and the bits of a request of it. It
+/// has one level: QEMU 10 has no others.
 fn processes(rng: &Rng, p: &mut Program, first: &Stage) -> (u64, u64) {
     let process = rng.range(1, 255);
     let table = alloc(p, 1);
@@ -432,11 +433,11 @@ fn processes(rng: &Rng, p: &mut Program, first: &Stage) -> (u64, u64) {
 
 /// A context, and requests for it.
 fn device(rng: &Rng, p: &mut Program, directory: &Directory, id: u64) -> Device {
-    let first_only = rng.below(4);
-    let mut tc = 1;
+    let kind = rng.below(4);
+    let mut tc = CONTEXT_VALID;
     let (mut fsc, mut iohgatp, mut control) = (0, 0, id << 40);
     let spots;
-    match first_only {
+    match kind {
         0 => {
             let second = stage(rng, p, Role::Alone, true, &[]);
             iohgatp = second.register;
@@ -449,7 +450,7 @@ fn device(rng: &Rng, p: &mut Program, directory: &Directory, id: u64) -> Device 
             fsc = first.register;
             spots = first.spots;
         }
-        kind => {
+        _ => {
             let first = stage(rng, p, Role::Alone, false, &[]);
             if kind == 2 {
                 fsc = first.register;
@@ -470,7 +471,7 @@ fn device(rng: &Rng, p: &mut Program, directory: &Directory, id: u64) -> Device 
     let mut ta = rng.below(1 << 20) << 12;
     let mut msiptp = 0;
     match rng.below(20) {
-        0 => tc &= !1,
+        0 => tc &= !CONTEXT_VALID,
         1 if tc & PDTV == 0 => tc |= DPE,
         2 => msiptp = rng.range(2, 15) << 60,
         3 if tc & PDTV == 0 && fsc != 0 => fsc = fsc & !(0xf << 60) | rng.range(1, 7) << 60,
@@ -504,27 +505,18 @@ fn probe(rng: &Rng, spots: &[Spot]) -> u64 {
     }
 }
 
-/// Changes an entry, a context or the mode of the directory, with the commands that belong to it.
+/// Changes an entry or a context, with the commands that belong to it.
 fn change(rng: &Rng, b: &mut Block, device: &Device) {
-    match rng.below(3) {
-        0 => {
-            b.li(ADDR, device.context);
-            b.w(asm::ld(VALUE, ADDR, 0));
-            b.w(asm::i(0x13, 4, VALUE, VALUE, 1));
-            b.w(asm::sd(VALUE, ADDR, 0));
-        }
-        _ => {
-            let spot = rng.pick(&device.spots);
-            b.li(ADDR, spot.entry);
-            b.w(asm::ld(VALUE, ADDR, 0));
-            let bit = match spot.leaf {
-                true => rng.pick(&[V, A, D]),
-                false => V,
-            };
-            b.w(asm::i(0x13, 4, VALUE, VALUE, bit as i32));
-            b.w(asm::sd(VALUE, ADDR, 0));
-        }
-    }
+    let spot = rng.pick(&device.spots);
+    let (place, bit) = match rng.below(3) {
+        0 => (device.context, CONTEXT_VALID),
+        _ if spot.leaf => (spot.entry, rng.pick(&[V, A, D])),
+        _ => (spot.entry, V),
+    };
+    b.li(ADDR, place);
+    b.w(asm::ld(VALUE, ADDR, 0));
+    b.w(asm::i(0x13, 4, VALUE, VALUE, bit as i32));
+    b.w(asm::sd(VALUE, ADDR, 0));
     for opcode in FORGET {
         command(b, [opcode, 0]);
     }
@@ -544,10 +536,9 @@ pub fn translations(rng: &Rng, p: &mut Program) {
     while devices.len() < 4 {
         let id = rng.below(1 << bits);
         // Each has a page of contexts of its own, or all are in one.
-        if levels == 1 || devices.iter().all(|other| other.id >> 6 != id >> 6) {
-            if devices.iter().all(|other| other.id != id) {
-                devices.push(device(rng, p, &directory, id));
-            }
+        let apart = if levels == 1 { 0 } else { 6 };
+        if devices.iter().all(|other| other.id >> apart != id >> apart) {
+            devices.push(device(rng, p, &directory, id));
         }
     }
     for part in 0..PARTS {
