@@ -65,7 +65,8 @@ impl Endpoint {
         let msix_bar = port.msix.as_ref().map(|_| layout.msix_bar);
         let mut config = match kind {
             Kind::Physical => {
-                Config::new(&layout.identity, &layout.all_bars(), port.msix.is_some())
+                let interrupts = layout.vectors != 0 || layout.msi_vectors != 0;
+                Config::new(&layout.identity, &layout.all_bars(), interrupts)
             }
             Kind::Virtual => Config::of_virtual(&layout.identity),
         };

@@ -107,7 +107,8 @@ mod status {
     pub const SUBRANGES_CLEARED: u32 = 1 << 16;
 }
 
-/// Unaligned transfers, MSI, MSI-X, INTx, subranges, doorbells; the BAR of MSI-X is reserved.
+/// Unaligned transfers, MSI, MSI-X, INTx, subranges, and BARs whose meaning may change while they
+/// are in use, which doorbells need; the BAR of MSI-X is reserved.
 const CAPABILITIES: u32 = 0b11_1111 | 1 << (6 + MSIX_BAR);
 
 /// Kinds of interrupts.
@@ -258,7 +259,7 @@ impl EndpointTest {
                 return done << 1 | status::SOURCE_INVALID;
             }
         }
-        // The driver's has neither of the two inversions at the end.
+        // The driver's is crc32_le(~0, ...), without the last inversion.
         let checksum = !crc32fast::hash(&data);
         if command == command::READ {
             return match checksum == self.get(register::CHECKSUM) {
@@ -291,12 +292,20 @@ impl EndpointTest {
         self.add_status(status::IRQ_RAISED);
         // Messages are numbered from one on.
         let number = self.get(register::IRQ_NUMBER).wrapping_sub(1);
+        let enabled = match (port.uses_messages(), port.uses_msi()) {
+            (false, _) => INTX,
+            (true, true) => MSI,
+            (true, false) => MSIX,
+        };
         match (self.get(register::IRQ_TYPE), u16::try_from(number)) {
+            (kind, _) if kind != enabled => self
+                .events
+                .guest_error(NAME, "interrupt of a kind that is not enabled"),
             (INTX, _) => port.set_intx(true),
-            (MSI | MSIX, Ok(vector)) => port.signal(vector),
+            (_, Ok(vector)) => port.signal(vector),
             _ => self
                 .events
-                .guest_error(NAME, "interrupt of a kind or number that there is not"),
+                .guest_error(NAME, "interrupt whose number there is not"),
         }
     }
 }
@@ -399,6 +408,7 @@ impl Function for EndpointTest {
         self.registers = fresh();
         self.behind = MEMORY.map(Memory::new);
         self.doorbell = false;
+        self.pattern = 1;
     }
 
     fn save(&self, to: &mut StateWriter) {

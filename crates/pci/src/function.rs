@@ -13,7 +13,7 @@ pub struct Layout {
     pub identity: Identity,
     /// Its regions, but for that of MSI-X.
     pub bars: Vec<Bar>,
-    /// Number of MSI-X vectors; 0: it does not interrupt at all.
+    /// Number of MSI-X vectors; 0: it has no MSI-X.
     pub vectors: u16,
     /// BAR of the MSI-X table.
     pub msix_bar: u8,

@@ -96,6 +96,12 @@ impl Port {
         self.gate.is_open()
     }
 
+    /// Whether those messages are of the older kind, MSI.
+    #[must_use]
+    pub fn uses_msi(&self) -> bool {
+        self.msi.enabled()
+    }
+
     /// Interrupts by a vector; one that there is not is nothing.
     pub fn signal(&mut self, vector: u16) {
         let (device, gate) = (self.device, &self.gate);

@@ -45,6 +45,7 @@ def command(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Replaces this process by the command."""
     interruption = Interruption()
+    status = 1
     try:
         # `trapless sweep` blocks them before it starts Python.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, interruption.signals)
@@ -53,7 +54,8 @@ def main() -> None:
         # Code in C may have made another exception of KeyboardInterrupt, as imports of modules do.
         if not interruption.happened:
             raise
-    if interruption.happened:
+    # A sweep that has begun says itself how much is kept.
+    if interruption.happened and status != 130:
         status = 130
         print("trapless: interrupted; kept results stay, and the same command continues from there",
               file=sys.stderr)

@@ -61,7 +61,8 @@ const ROOM: u64 = layout::DATA_SIZE / PARTS;
 
 const TRACE: Reg = reg::S0;
 /// All ones if a response has its page number where the specification says. QEMU 10 puts it ten
-/// bits lower, so that its lowest ten bits are lost: they are not compared.
+/// bits lower, so that its lowest ten bits are lost: they are not compared. That ours are in their
+/// place is for a test of `crates/iommu` to say.
 const SHIFTED: Reg = reg::S1;
 const ADDR: Reg = reg::T1;
 const VALUE: Reg = reg::T2;

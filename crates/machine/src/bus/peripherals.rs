@@ -33,7 +33,7 @@ pub enum Transport {
     /// Through one of the eight virtio-mmio slots.
     #[default]
     Mmio,
-    /// As a PCI function. The first one brings the machine's host bridge.
+    /// As a PCI function. The first one brings the machine's host bridge, as an IOMMU does.
     Pci,
 }
 
