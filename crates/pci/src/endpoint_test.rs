@@ -151,7 +151,7 @@ impl Memory {
     }
 }
 
-/// See the [module](self).
+/// The test function of Linux's PCI endpoint framework, which `boot --pci endpoint-test` has.
 pub struct EndpointTest {
     memory: DeviceMemory,
     events: Box<dyn DeviceEvents>,
