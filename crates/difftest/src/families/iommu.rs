@@ -180,16 +180,15 @@ fn prepare(b: &mut Block) {
     store(b, DDTP, OFF);
 }
 
-/// A command, carried out at once.
-fn command(b: &mut Block, words: [u64; 2]) {
+/// A command whose second word is zero, carried out at once.
+fn command(b: &mut Block, word: u64) {
     load_word(b, CQT, RESULT);
     b.w(slli(RECORD, RESULT, 4));
     b.li(ADDR, COMMANDS);
     b.w(asm::r(0x33, 0, 0, ADDR, ADDR, RECORD));
-    for (at, word) in [(0, words[0]), (8, words[1])] {
-        b.li(VALUE, word);
-        b.w(asm::sd(VALUE, ADDR, at));
-    }
+    b.li(VALUE, word);
+    b.w(asm::sd(VALUE, ADDR, 0));
+    b.w(asm::sd(reg::ZERO, ADDR, 8));
     b.w(asm::addi(RESULT, RESULT, 1));
     b.li(ADDR, IOMMU + CQT);
     b.w(asm::sw(RESULT, ADDR, 0));
@@ -219,20 +218,21 @@ struct Stage {
     spots: Vec<Spot>,
 }
 
-/// What a stage is for.
+/// Which stage it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// The only one.
-    Alone,
+    First,
+    /// A second stage without a first one.
+    OnlySecond,
     /// The second stage of two. QEMU asks it for what the first stage's leaf allows, whatever the
     /// access is, and of a read of a table as well.
-    Second,
+    SecondOfTwo,
 }
 
 /// Leaf flags: mostly such that accesses work.
 fn flags(rng: &Rng, role: Role) -> u64 {
     let whole = R | W | A | D | U | V;
-    if role == Role::Second {
+    if role == Role::SecondOfTwo {
         return match rng.below(8) {
             0 => whole & !V,
             1 => W | A | D | U | V,
@@ -258,7 +258,6 @@ struct Tables<'a> {
     rng: &'a Rng,
     p: &'a mut Program,
     role: Role,
-    second_stage: bool,
     levels: u32,
     /// Where leaves of a first stage before another lead to.
     targets: &'a [Spot],
@@ -282,55 +281,53 @@ impl Tables<'_> {
         (entry, target & (size - 1) & !0xfff)
     }
 
-    /// An entry at `index`, under which addresses begin at `base`.
+    /// Whether a table at `level` is the root of a second stage, which is four times as large.
+    fn is_wide(&self, level: u32) -> bool {
+        self.role != Role::First && level + 1 == self.levels
+    }
+
+    /// Where the addresses of entry `index` begin, if those of its table begin at `base`.
+    fn address(&self, base: u64, index: u64, level: u32) -> u64 {
+        let address = base | index << (12 + 9 * level);
+        match self.role {
+            Role::First => sign_extend(address, self.levels),
+            Role::OnlySecond | Role::SecondOfTwo => address,
+        }
+    }
+
+    /// An entry at `index` of a table whose addresses begin at `base`.
     fn spot(&mut self, table: u64, index: u64, level: u32, base: u64) {
         let (value, inside) = self.leaf(level);
-        let entry = put(self.p, table, index, value);
-        let address = base | index << (12 + 9 * level);
-        let top = level + 1 == self.levels && !self.second_stage;
-        let address = if top {
-            sign_extend(address, self.levels)
-        } else {
-            address
-        };
-        let address = address | inside;
-        let leaf = value >> 10 << 12 != NOWHERE;
         self.spots.push(Spot {
-            entry,
-            address,
-            leaf,
+            entry: put(self.p, table, index, value),
+            address: self.address(base, index, level) | inside,
+            leaf: value >> 10 << 12 != NOWHERE,
         });
     }
 
-    /// A table at `level` with what is below it. A path of zeros leads to a page of a gigabyte that
-    /// is RAM itself, so that the other stage's tables are there.
+    /// A table at `level` with what is below it. In a second stage a path of zeros leads to a page
+    /// of a gigabyte that is RAM itself, so that the first stage's tables are there.
     fn fill(&mut self, table: u64, level: u32, base: u64) {
-        let wide = level + 1 == self.levels && self.second_stage;
-        let entries = if wide { 2048 } else { 512 };
+        let entries = if self.is_wide(level) { 2048 } else { 512 };
         let mut used = vec![0, 2];
-        if level == 2 && self.second_stage {
+        if level == 2 && self.role != Role::First {
             put(self.p, table, 2, leaf(layout::RAM, R | W | X | A | D | U));
         }
         for n in 0..if level == 0 { 6 } else { 4 } {
-            let index = self
-                .rng
-                .pick(&[1, 3, 5, 255, 256, 511, entries - 1, self.rng.below(512)]);
-            let index = if level > 2 && n == 0 { 0 } else { index };
-            if n != 0 && used.contains(&index) || level <= 2 && used.contains(&index) {
-                continue;
+            let down = n == 0 && level > 0;
+            let mut index = 0;
+            if !down || level <= 2 {
+                let some = self.rng.below(512);
+                index = self.rng.pick(&[1, 3, 5, 255, 256, 511, entries - 1, some]);
+                if used.contains(&index) {
+                    continue;
+                }
+                used.push(index);
             }
-            used.push(index);
-            if n == 0 && level > 0 {
+            if down {
                 let next = alloc(self.p, 1);
                 put(self.p, table, index, pointer(next));
-                let place = base | index << (12 + 9 * level);
-                let top = level + 1 == self.levels && !self.second_stage;
-                let place = if top {
-                    sign_extend(place, self.levels)
-                } else {
-                    place
-                };
-                self.fill(next, level - 1, place);
+                self.fill(next, level - 1, self.address(base, index, level));
             } else {
                 self.spot(table, index, level, base);
             }
@@ -338,20 +335,19 @@ impl Tables<'_> {
     }
 }
 
-fn stage(rng: &Rng, p: &mut Program, role: Role, second_stage: bool, targets: &[Spot]) -> Stage {
+fn stage(rng: &Rng, p: &mut Program, role: Role, targets: &[Spot]) -> Stage {
     let levels = rng.range(3, 5) as u32;
-    if second_stage {
+    if role != Role::First {
         // Roots are 16 KiB large and aligned.
         while p.tables.len() % 0x4000 != 0 {
             alloc(p, 1);
         }
     }
-    let root = alloc(p, if second_stage { 4 } else { 1 });
+    let root = alloc(p, if role == Role::First { 1 } else { 4 });
     let mut tables = Tables {
         rng,
         p,
         role,
-        second_stage,
         levels,
         targets,
         spots: Vec::new(),
@@ -440,19 +436,19 @@ fn device(rng: &Rng, p: &mut Program, directory: &Directory, id: u64) -> Device 
     let spots;
     match kind {
         0 => {
-            let second = stage(rng, p, Role::Alone, true, &[]);
+            let second = stage(rng, p, Role::OnlySecond, &[]);
             iohgatp = second.register;
             spots = second.spots;
         }
         1 => {
-            let second = stage(rng, p, Role::Second, true, &[]);
-            let first = stage(rng, p, Role::Alone, false, &second.spots);
+            let second = stage(rng, p, Role::SecondOfTwo, &[]);
+            let first = stage(rng, p, Role::First, &second.spots);
             iohgatp = second.register;
             fsc = first.register;
             spots = first.spots;
         }
         _ => {
-            let first = stage(rng, p, Role::Alone, false, &[]);
+            let first = stage(rng, p, Role::First, &[]);
             if kind == 2 {
                 fsc = first.register;
             } else {
@@ -518,8 +514,8 @@ fn change(rng: &Rng, b: &mut Block, device: &Device) {
     b.w(asm::ld(VALUE, ADDR, 0));
     b.w(asm::i(0x13, 4, VALUE, VALUE, bit as i32));
     b.w(asm::sd(VALUE, ADDR, 0));
-    for opcode in FORGET {
-        command(b, [opcode, 0]);
+    for word in FORGET {
+        command(b, word);
     }
 }
 
@@ -553,8 +549,8 @@ pub fn translations(rng: &Rng, p: &mut Program) {
         let mode = if rng.chance(1, 16) { BARE } else { levels + 1 };
         store(&mut b, DDTP, directory.root >> 12 << 10 | mode);
         // What earlier steps have left in caches.
-        for opcode in FORGET {
-            command(&mut b, [opcode, 0]);
+        for word in FORGET {
+            command(&mut b, word);
         }
         for _ in 0..16 {
             let device = rng.below(devices.len() as u64) as usize;
