@@ -9,8 +9,13 @@ use crate::{Iommu, Step};
 /// Bytes of a command.
 const LEN: u64 = 16;
 
-/// A command that is none.
-struct Illegal;
+/// Why the queue stops at a command.
+enum Stop {
+    /// It is none.
+    Illegal,
+    /// Nothing takes what it writes.
+    Store,
+}
 
 /// Bits `high..=low` of a word.
 const fn bits(word: u64, low: u32, high: u32) -> u64 {
@@ -18,8 +23,12 @@ const fn bits(word: u64, low: u32, high: u32) -> u64 {
 }
 
 /// Refuses reserved bits.
-fn reserved(bits: u64) -> Result<(), Illegal> {
-    if bits == 0 { Ok(()) } else { Err(Illegal) }
+fn reserved(bits: u64) -> Result<(), Stop> {
+    if bits == 0 {
+        Ok(())
+    } else {
+        Err(Stop::Illegal)
+    }
 }
 
 impl Iommu {
@@ -31,8 +40,11 @@ impl Iommu {
                 self.state.commands.set_memory_fault();
                 return self.raise(Source::Commands);
             };
-            if self.command(command).is_err() {
-                self.state.commands.set_illegal();
+            if let Err(stop) = self.command(command) {
+                match stop {
+                    Stop::Illegal => self.state.commands.set_illegal(),
+                    Stop::Store => self.state.commands.set_memory_fault(),
+                }
                 return self.raise(Source::Commands);
             }
             // No such command is legal with another function code.
@@ -45,7 +57,7 @@ impl Iommu {
         }
     }
 
-    fn command(&mut self, [first, second]: [u64; 2]) -> Result<(), Illegal> {
+    fn command(&mut self, [first, second]: [u64; 2]) -> Result<(), Stop> {
         match (bits(first, 0, 6), bits(first, 7, 9)) {
             (1, 0) => self.invalidate_first(first, second),
             (1, 1) => self.invalidate_second(first, second),
@@ -58,28 +70,28 @@ impl Iommu {
             }
             (3, 1) => {
                 reserved(bits(first, 10, 11) | bits(first, 32, 32) | bits(first, 34, 39) | second)?;
-                let device = self.named_device(first)?.ok_or(Illegal)?;
+                let device = self.named_device(first)?.ok_or(Stop::Illegal)?;
                 let process = bits(first, 12, 31) as u32;
                 self.state.cache.forget_process(device, process);
                 Ok(())
             }
-            _ => Err(Illegal),
+            _ => Err(Stop::Illegal),
         }
     }
 
     /// The device that a directory command names.
-    fn named_device(&self, first: u64) -> Result<Option<u32>, Illegal> {
+    fn named_device(&self, first: u64) -> Result<Option<u32>, Stop> {
         let device = bits(first, 40, 63) as u32;
         let wide = Mode::of(self.state.ddtp).is_too_wide(device);
         match bits(first, 33, 33) {
             0 => Ok(None),
-            _ if wide => Err(Illegal),
+            _ if wide => Err(Stop::Illegal),
             _ => Ok(Some(device)),
         }
     }
 
     /// Which entries a page-table command is about.
-    fn scope(first: u64, second: u64) -> Result<Scope, Illegal> {
+    fn scope(first: u64, second: u64) -> Result<Scope, Stop> {
         reserved(bits(first, 11, 11) | bits(first, 34, 43) | bits(first, 60, 63))?;
         reserved(bits(second, 0, 9) | bits(second, 62, 63))?;
         let given = |bit| bits(first, bit, bit) != 0;
@@ -91,17 +103,17 @@ impl Iommu {
     }
 
     /// `IOTINVAL.VMA`.
-    fn invalidate_first(&mut self, first: u64, second: u64) -> Result<(), Illegal> {
+    fn invalidate_first(&mut self, first: u64, second: u64) -> Result<(), Stop> {
         let scope = Self::scope(first, second)?;
         self.state.cache.forget_first(&scope);
         Ok(())
     }
 
     /// `IOTINVAL.GVMA`.
-    fn invalidate_second(&mut self, first: u64, second: u64) -> Result<(), Illegal> {
+    fn invalidate_second(&mut self, first: u64, second: u64) -> Result<(), Stop> {
         let scope = Self::scope(first, second)?;
         if scope.process.is_some() {
-            return Err(Illegal);
+            return Err(Stop::Illegal);
         }
         self.state.cache.forget_second(&scope);
         Ok(())
@@ -109,14 +121,15 @@ impl Iommu {
 
     /// `IOFENCE.C`. Accesses of devices are complete when they have been made, so nothing has to be
     /// waited for.
-    fn fence(&mut self, first: u64, second: u64) -> Result<(), Illegal> {
+    fn fence(&mut self, first: u64, second: u64) -> Result<(), Stop> {
         reserved(bits(first, 14, 31) | bits(second, 62, 63))?;
         let wire = bits(first, 11, 11) != 0;
         if wire && self.state.fctl & FCTL_WSI == 0 {
-            return Err(Illegal);
+            return Err(Stop::Illegal);
         }
         if bits(first, 10, 10) != 0 {
-            self.write_word(second << 2, (first >> 32) as u32);
+            let written = self.write_word(second << 2, (first >> 32) as u32);
+            written.ok_or(Stop::Store)?;
         }
         if wire {
             self.state.commands.set_fence();

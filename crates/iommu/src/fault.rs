@@ -67,6 +67,9 @@ impl Cause {
     }
 }
 
+/// "IOMMU MSI write access fault".
+const OWN_MESSAGE: u64 = 273;
+
 /// Why an access is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -116,12 +119,18 @@ impl Iommu {
             Cause::Guest { gpa, .. } => gpa & !3,
             _ => 0,
         };
-        let record = [
-            code | process | kind << 34 | device,
-            0,
-            request.address,
-            more,
-        ];
+        let first = code | process | kind << 34 | device;
+        self.record([first, 0, request.address, more]);
+    }
+
+    /// Reports that nothing took a message of an interrupt of the IOMMU itself, written to
+    /// `address`. No device has made that transaction.
+    pub(crate) fn report_own(&mut self, address: u64) {
+        self.record([OWN_MESSAGE, 0, address, 0]);
+    }
+
+    /// Appends a record to the fault queue.
+    fn record(&mut self, record: [u64; 4]) {
         let bytes: Vec<u8> = record.iter().flat_map(|word| word.to_le_bytes()).collect();
         let queue = &mut self.state.faults;
         if !queue.accepts() {

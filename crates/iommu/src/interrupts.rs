@@ -133,7 +133,9 @@ impl Iommu {
             return;
         }
         let (address, data) = (message.address, message.data);
-        self.write_word(address, data);
+        if self.write_word(address, data).is_none() {
+            self.report_own(address);
+        }
     }
 
     /// Drives the wires.

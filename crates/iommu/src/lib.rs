@@ -66,8 +66,8 @@ pub const WIRES: usize = 4;
 const MAX_STATE: usize = 1 << 22;
 
 /// A word that the IOMMU itself writes: a message that one of its interrupts, a fence or a notice
-/// is.
-pub type Post = Box<dyn FnMut(u64, u32) + Send>;
+/// is. Answers whether something is there that takes words; if not, that is an access fault.
+pub type Post = Box<dyn FnMut(u64, u32) -> bool + Send>;
 
 /// What an observer is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,11 +169,10 @@ impl Iommu {
         self.ram.write_slice(bytes, GuestAddress(address)).ok()
     }
 
-    /// Writes a word: to RAM, or as a message.
-    fn write_word(&mut self, address: u64, data: u32) {
-        if self.store(address, &data.to_le_bytes()).is_none() {
-            (self.post)(address, data);
-        }
+    /// Writes a word: to RAM, or as a message. `None`: an access fault.
+    fn write_word(&mut self, address: u64, data: u32) -> Option<()> {
+        let stored = self.store(address, &data.to_le_bytes());
+        stored.or_else(|| (self.post)(address, data).then_some(()))
     }
 
     /// Appends all state.

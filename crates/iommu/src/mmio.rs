@@ -75,12 +75,16 @@ impl Iommu {
             }
             at::FQH => state.faults.set_head(value),
             at::CQCSR => {
-                state.commands.set_csr(value, COMMAND_ERRORS);
+                if state.commands.set_csr(value, COMMAND_ERRORS) {
+                    state.commands.set_head(0);
+                }
                 self.clear_pending(0);
                 self.carry_out();
             }
             at::FQCSR => {
-                state.faults.set_csr(value, FAULT_ERRORS);
+                if state.faults.set_csr(value, FAULT_ERRORS) {
+                    state.faults.set_tail(0);
+                }
                 self.clear_pending(0);
             }
             at::IPSR => self.clear_pending(value),

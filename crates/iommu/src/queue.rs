@@ -71,8 +71,10 @@ impl Queue {
         self.csr
     }
 
-    /// A store to `cqcsr` or `fqcsr`, with these bits of errors, which a 1 clears.
-    pub fn set_csr(&mut self, value: u32, errors: u32) {
+    /// A store to `cqcsr` or `fqcsr`, with these bits of errors, which a 1 clears. Answers whether
+    /// it switched the queue on, which sets the IOMMU's own index to 0.
+    #[must_use]
+    pub fn set_csr(&mut self, value: u32, errors: u32) -> bool {
         let was_on = self.csr & csr::ON != 0;
         let on = value & csr::ENABLE != 0;
         let mut new = value & (csr::ENABLE | csr::INTERRUPT);
@@ -80,12 +82,11 @@ impl Queue {
         if on {
             new |= csr::ON;
             if !was_on {
-                // Switched on it is empty, without errors.
                 new &= !errors;
-                (self.head, self.tail) = (0, 0);
             }
         }
         self.csr = new;
+        on && !was_on
     }
 
     /// Whether it is on and has no error.

@@ -19,6 +19,8 @@ const MRIF: u64 = RAM + 0x3800;
 const FIRST: u64 = RAM + 0x1_0000;
 const SECOND: u64 = RAM + 0x2_0000;
 const DATA: u64 = RAM + 0x8_0000;
+/// Nothing takes words from here on.
+const NOWHERE: u64 = 0x9000_0000;
 
 const DEVICE: u64 = 8;
 const GSCID: u64 = 5;
@@ -54,7 +56,10 @@ impl Rig {
         let posted = Arc::new(Mutex::new(Vec::new()));
         let log = posted.clone();
         let lines = [0, 1, 2, 3].map(|n: usize| Box::new(wires[n].clone()) as Box<dyn IrqLine>);
-        let post = Box::new(move |address, data| log.lock().unwrap().push((address, data)));
+        let post = Box::new(move |address, data| {
+            log.lock().unwrap().push((address, data));
+            address < NOWHERE
+        });
         let mut rig = Self {
             iommu: Iommu::new(Arc::new(ram), lines, post),
             wires,
@@ -579,4 +584,41 @@ fn tables_of_any_content_end() {
         rig.request(process, random() % (1 << 41), access);
         rig.request(process, random() % (1 << 16), access);
     }
+}
+
+#[test]
+fn switched_on_a_queue_keeps_the_index_of_software() {
+    let mut rig = Rig::new();
+    rig.command(2, 0);
+    rig.set(at::CQCSR, 0);
+    rig.put(COMMANDS, &[2 | AV | 0x77 << 32, DATA >> 2]);
+    rig.set(at::CQT, 1);
+    rig.set(at::CQCSR, 3);
+    assert_eq!((rig.get(at::CQH), rig.get(at::CQT)), (1, 1));
+    assert_eq!(rig.word(DATA), 0x77, "what waits is carried out");
+    rig.set(at::FQCSR, 0);
+    rig.set(at::FQH, 3);
+    rig.set(at::FQCSR, 3);
+    assert_eq!((rig.get(at::FQH), rig.get(at::FQT)), (3, 0));
+}
+
+#[test]
+fn own_words_that_nothing_takes_are_faults() {
+    let mut rig = Rig::new();
+    rig.set(at::CQCSR, 1);
+    rig.command(2 | AV, NOWHERE >> 2);
+    assert_eq!(rig.get(at::CQCSR) & 1 << 8, 1 << 8, "cqmf");
+    assert_eq!(rig.get(at::CQH), 0, "the fence is not over");
+    rig.set(at::ICVEC, 1);
+    rig.set64(at::MSI_CFG_TBL, 0x2800_0000);
+    rig.set64(at::MSI_CFG_TBL + 16, NOWHERE + 4);
+    // The interrupt of the command queue, which is pending still.
+    rig.set(at::CQCSR, 3);
+    assert_eq!(rig.get(at::IPSR), 3);
+    assert_eq!(rig.word(FAULTS), 273);
+    assert_eq!(rig.word(FAULTS + 16), NOWHERE + 4);
+    assert_eq!(
+        *rig.posted.lock().unwrap(),
+        [(NOWHERE, 0), (NOWHERE + 4, 0), (0x2800_0000, 0)]
+    );
 }

@@ -187,6 +187,7 @@ impl Machine {
             past: &past,
             frames: &frames,
             messages: &messages,
+            interrupt_windows: &intc.describe().windows,
             iommu_steps: &iommu_steps,
         });
         let hart_config = hart_config(&config, intc.as_mut());

@@ -21,9 +21,11 @@ impl SharedIommu {
     pub fn new(wiring: &Wiring<'_>) -> Self {
         let line = |wire: usize| Wire::line(wiring.wires, map::IOMMU_IRQ + wire as u32);
         let messages = wiring.messages.clone();
+        let windows = wiring.interrupt_windows.to_vec();
         let post = Box::new(move |addr, data| {
             let device = dma::IOMMU;
             messages.push(Message { device, addr, data });
+            windows.iter().any(|window| window.offset(addr).is_some())
         });
         let wires = std::array::from_fn::<_, WIRES, _>(line);
         let mut iommu = Iommu::new(wiring.ram.clone(), wires, post);

@@ -11,6 +11,7 @@ use trapless_devices::{
     Clock, DeviceEvents, GuestRam, IrqLine, MmioDevice, Persist, PowerLatch, StateError,
     StateReader, StateWriter,
 };
+use trapless_intc::Window;
 use trapless_pci::virtio::VirtioPci;
 use trapless_pci::{Attachment, Function, Layout, Port};
 
@@ -451,6 +452,8 @@ pub(crate) struct Wiring<'a> {
     pub past: &'a Past,
     pub frames: &'a Frames,
     pub messages: &'a Messages,
+    /// Where the interrupt architecture is.
+    pub interrupt_windows: &'a [Window],
     pub iommu_steps: &'a Steps,
 }
 
