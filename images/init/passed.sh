@@ -4,7 +4,8 @@
 # share_card: gives the host's network card its address, and sets $passed to the end of it that a
 # guest may have: a virtual function (0000:00:01.1), which no driver takes yet, or with device=port
 # its platform port (10009000.virtio_mmio). $bus and $sysfs are where that is, $own_driver is the
-# driver of the host for it.
+# driver of the host for it. With cards=N, $passed is a list of N virtual functions with commas, and
+# the host has an address in the network of each (10.0.0.1/24, 10.0.1.1/24, ...).
 share_card() {
     card=$(ls -d /sys/bus/pci/devices/*/sriov_numvfs) || return
     card=${card%/*}
@@ -13,8 +14,11 @@ share_card() {
     function)
         bus=pci own_driver=virtio-pci
         echo 0 >"$card/sriov_drivers_autoprobe"
-        echo 1 >"$card/sriov_numvfs" || return
-        passed=$(basename "$(readlink "$card/virtfn0")")
+        echo "${cards:-1}" >"$card/sriov_numvfs" || return
+        passed=
+        for function in $(seq 0 $((${cards:-1} - 1))); do
+            passed=$passed${passed:+,}$(basename "$(readlink "$card/virtfn$function")")
+        done
         ;;
     port)
         bus=platform own_driver=virtio-mmio
@@ -23,8 +27,11 @@ share_card() {
     esac
     sysfs=/sys/bus/$bus/devices/$passed
     interface=$(ls "$card"/virtio*/net)
-    ip address add 10.0.0.1/24 dev "$interface" && ip link set "$interface" up || return
-    [ -e "$sysfs" ]
+    for network in $(seq 0 $((${cards:-1} - 1))); do
+        ip address add "10.0.$network.1/24" dev "$interface" || return
+    done
+    ip link set "$interface" up || return
+    [ "${cards:-1}" -gt 1 ] || [ -e "$sysfs" ]
 }
 
 # interrupts_of PATTERN: how often interrupts came whose lines in /proc/interrupts match
