@@ -17,6 +17,8 @@ pub(crate) enum Source {
     Commands = 0,
     /// The fault queue.
     Faults = 1,
+    /// A counter has overflowed.
+    Counters = 2,
 }
 
 /// An entry of the message table.
@@ -37,8 +39,8 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// `icvec` has four bits for each of four sources, of which two exist; vectors are below four.
-    const ICVEC: u64 = 0x33;
+    /// `icvec` has four bits for each of four sources, of which three exist; vectors are below four.
+    const ICVEC: u64 = 0x333;
 
     fn vector(&self, source: Source) -> usize {
         (self.vectors >> (4 * source as u32) & 3) as usize
@@ -95,10 +97,11 @@ impl Iommu {
     /// Something happened that `source` interrupts for, if it is allowed to.
     pub(crate) fn raise(&mut self, source: Source) {
         let queue = match source {
-            Source::Commands => &self.state.commands,
-            Source::Faults => &self.state.faults,
+            Source::Commands => Some(&self.state.commands),
+            Source::Faults => Some(&self.state.faults),
+            Source::Counters => None,
         };
-        if queue.csr() & csr::INTERRUPT == 0 {
+        if queue.is_some_and(|queue| queue.csr() & csr::INTERRUPT == 0) {
             return;
         }
         let bit = 1 << source as u32;
@@ -143,7 +146,7 @@ impl Iommu {
         let interrupts = &self.state.interrupts;
         let mut levels = [false; WIRES];
         if self.state.fctl & FCTL_WSI != 0 {
-            for source in [Source::Commands, Source::Faults] {
+            for source in [Source::Commands, Source::Faults, Source::Counters] {
                 levels[interrupts.vector(source)] |= interrupts.pending >> source as u32 & 1 != 0;
             }
         }

@@ -19,14 +19,15 @@
 //! | `tables::cache` | what is remembered of tables until it is invalidated |
 //! | `translate` | from a device's address to a physical one |
 //! | `message` | messages to interrupt files, and memory-resident interrupt files |
+//! | `counters` | performance counters |
 //! | `fault` | causes, and records for the fault queue |
 //! | `fdt` | device tree node |
 //!
 //! What it has (register `capabilities`): all modes of both stages but Sv32, one to three levels of
 //! the device directory, process directories, MSI tables with entries of both kinds (files in
-//! memory are changed atomically), updates of A and D bits, interrupts by wire or message, and the
-//! debug interface. It has no ATS (page requests with it), no performance counters, and is
-//! little-endian.
+//! memory are changed atomically), updates of A and D bits, interrupts by wire or message,
+//! performance counters, and the debug interface. It has no ATS (page requests with it), which no
+//! function of these machines speaks, and is little-endian.
 //!
 //! Choices where the specification leaves one: entries of caches stay until a command names them or
 //! their room is needed, so that software that forgets a command is found out; tables are not
@@ -34,6 +35,7 @@
 //! once when the tail is written, and nothing takes virtual time.
 
 mod commands;
+mod counters;
 mod fault;
 pub mod fdt;
 mod interrupts;
@@ -48,9 +50,10 @@ mod translate;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trapless_devices::{DeviceId, GuestRam, IrqLine, StateError, StateReader, StateWriter};
+use trapless_devices::{Clock, DeviceId, GuestRam, IrqLine, StateError, StateReader, StateWriter};
 use vm_memory::{Bytes, GuestAddress};
 
+use counters::Counters;
 use interrupts::Interrupts;
 use queue::Queue;
 use tables::cache::Cache;
@@ -105,6 +108,7 @@ pub type Observe = Box<dyn FnMut(Step) + Send>;
 pub struct Iommu {
     ram: Arc<GuestRam>,
     wires: [Box<dyn IrqLine>; WIRES],
+    clock: Box<dyn Clock>,
     post: Post,
     observe: Observe,
     state: State,
@@ -122,17 +126,24 @@ struct State {
     request_control: u64,
     response: u64,
     interrupts: Interrupts,
+    counters: Counters,
     cache: Cache,
 }
 
 impl Iommu {
     /// An IOMMU after reset: devices see physical addresses, so that software which does not know
-    /// of it can use them. Its own words outside RAM go to `post`.
+    /// of it can use them. Its own words outside RAM go to `post`; `clock` is what it counts.
     #[must_use]
-    pub fn new(ram: Arc<GuestRam>, wires: [Box<dyn IrqLine>; WIRES], post: Post) -> Self {
+    pub fn new(
+        ram: Arc<GuestRam>,
+        wires: [Box<dyn IrqLine>; WIRES],
+        clock: Box<dyn Clock>,
+        post: Post,
+    ) -> Self {
         Self {
             ram,
             wires,
+            clock,
             post,
             observe: Box::new(|_| ()),
             state: State {

@@ -33,6 +33,7 @@ impl Iommu {
             at::CQCSR => state.commands.csr(),
             at::FQCSR => state.faults.csr(),
             at::IPSR => state.interrupts.pending(),
+            at::IOCOUNTOVF..at::TR_REQ_IOVA => state.counters.load(offset, self.clock.now_ns()),
             at::MSI_CFG_TBL..at::MSI_CFG_TBL_END => state.interrupts.load(offset - at::MSI_CFG_TBL),
             _ => match offset & !7 {
                 at::CAPABILITIES => half(CAPABILITIES),
@@ -88,6 +89,7 @@ impl Iommu {
                 self.clear_pending(0);
             }
             at::IPSR => self.clear_pending(value),
+            at::IOCOUNTOVF..at::TR_REQ_IOVA => self.store_counter(offset, value),
             at::MSI_CFG_TBL..at::MSI_CFG_TBL_END => {
                 self.store_message_entry(offset - at::MSI_CFG_TBL, value);
             }

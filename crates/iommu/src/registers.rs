@@ -17,6 +17,13 @@ pub(crate) mod at {
     pub const CQCSR: u64 = 0x048;
     pub const FQCSR: u64 = 0x04c;
     pub const IPSR: u64 = 0x054;
+    pub const IOCOUNTOVF: u64 = 0x058;
+    pub const IOCOUNTINH: u64 = 0x05c;
+    pub const IOHPMCYCLES: u64 = 0x060;
+    /// `iohpmctr1`, and the others.
+    pub const IOHPMCTR: u64 = 0x068;
+    /// `iohpmevt1`, and the others.
+    pub const IOHPMEVT: u64 = 0x160;
     pub const TR_REQ_IOVA: u64 = 0x258;
     pub const TR_REQ_CTL: u64 = 0x260;
     pub const TR_RESPONSE: u64 = 0x268;
@@ -34,6 +41,7 @@ pub(crate) const CAPABILITIES: u64 = 0x10 // version 1.0
     | 1 << 23 // MSI_MRIF
     | 1 << 24 // AMO_HWAD
     | 2 << 28 // IGS: wires and messages
+    | 1 << 30 // HPM
     | 1 << 31 // DBG
     | 56 << 32 // PAS
     | 0b111 << 38; // PD8, PD17, PD20

@@ -1,6 +1,6 @@
 //! The IOMMU before tables that a test builds in memory.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use trapless_devices::DeviceId;
@@ -35,8 +35,19 @@ impl IrqLine for Wire {
     }
 }
 
+/// A clock that a test sets, in ns.
+#[derive(Clone, Default)]
+struct Time(Arc<AtomicU64>);
+
+impl Clock for Time {
+    fn now_ns(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
 struct Rig {
     iommu: Iommu,
+    time: Time,
     wires: [Wire; WIRES],
     posted: Arc<Mutex<Vec<(u64, u32)>>>,
 }
@@ -60,8 +71,11 @@ impl Rig {
             log.lock().unwrap().push((address, data));
             address < NOWHERE
         });
+        let time = Time::default();
+        let clock = Box::new(time.clone());
         let mut rig = Self {
-            iommu: Iommu::new(Arc::new(ram), lines, post),
+            time,
+            iommu: Iommu::new(Arc::new(ram), lines, clock, post),
             wires,
             posted,
         };
@@ -84,6 +98,10 @@ impl Rig {
 
     fn get(&self, offset: u64) -> u64 {
         self.iommu.read(offset, 4)
+    }
+
+    fn get64(&self, offset: u64) -> u64 {
+        self.iommu.read(offset, 8)
     }
 
     fn put(&self, address: u64, words: &[u64]) {
@@ -621,4 +639,80 @@ fn own_words_that_nothing_takes_are_faults() {
         *rig.posted.lock().unwrap(),
         [(NOWHERE, 0), (NOWHERE + 4, 0), (0x2800_0000, 0)]
     );
+}
+
+/// Register of a counter, and of its selector.
+fn counter(number: u64) -> (u64, u64) {
+    (
+        at::IOHPMCTR + 8 * (number - 1),
+        at::IOHPMEVT + 8 * (number - 1),
+    )
+}
+
+/// `DV_GSCV`: the number that counts is of a device.
+const DEVICE_ONLY: u64 = 1 << 61;
+/// With `IDT`: of a guest.
+const GUEST_ONLY: u64 = DEVICE_ONLY | 1 << 62;
+
+#[test]
+fn counters_count_what_their_selectors_name() {
+    let mut rig = Rig::new();
+    let guest = rig.second_stage(LEAF);
+    rig.context(0, guest, 0);
+    let (requests, misses, directory, second) = (1, 4, 5, 8);
+    let selectors = [
+        requests,
+        requests | DEVICE_ONLY | (DEVICE + 1) << 36,
+        // Devices 8 to 15.
+        requests | DEVICE_ONLY | 1 << 15 | (DEVICE | 3) << 36,
+        misses | GUEST_ONLY | GSCID << 36,
+        misses | GUEST_ONLY | (GSCID + 1) << 36,
+        directory,
+        second,
+        2,
+    ];
+    for (number, selector) in (1..).zip(selectors) {
+        rig.set64(counter(number).1, selector);
+    }
+    for _ in 0..2 {
+        rig.go(0x3008, Access::Read).unwrap();
+    }
+    let counted: Vec<u64> = (1..=8).map(|n| rig.get64(counter(n).0)).collect();
+    assert_eq!(counted, [2, 0, 2, 1, 0, 1, 3, 0]);
+    rig.set(at::IOCOUNTINH, 1 << 1);
+    rig.go(0x3008, Access::Read).unwrap();
+    assert_eq!((rig.get64(counter(1).0), rig.get64(counter(3).0)), (2, 3));
+}
+
+#[test]
+fn counters_that_overflow_interrupt_once() {
+    let mut rig = Rig::new();
+    rig.set(at::FCTL, 2);
+    // Wire 3.
+    rig.set(at::ICVEC, 3 << 8);
+    let (count, selector) = counter(8);
+    rig.set64(selector, 1);
+    rig.set64(count, u64::MAX);
+    rig.set64(at::DDTP, 1);
+    rig.go(0x3008, Access::Read).unwrap();
+    assert_eq!((rig.get64(count), rig.get64(selector)), (0, 1 << 63 | 1));
+    assert_eq!((rig.get(at::IOCOUNTOVF), rig.get(at::IPSR)), (1 << 8, 4));
+    assert!(rig.wires[3].0.load(Relaxed));
+    rig.set(at::IPSR, 4);
+    rig.set64(count, u64::MAX);
+    rig.go(0x3008, Access::Read).unwrap();
+    assert_eq!(
+        (rig.get64(count), rig.get(at::IPSR)),
+        (0, 0),
+        "OF is set still"
+    );
+    // Cycles.
+    rig.time.0.store(1000, Relaxed);
+    assert_eq!(rig.get64(at::IOHPMCYCLES), 1000);
+    rig.set64(at::IOHPMCYCLES, (1 << 63) - 5);
+    rig.time.0.store(1010, Relaxed);
+    rig.set(at::IOCOUNTINH, 1);
+    assert_eq!(rig.get(at::IPSR), 4);
+    rig.time.0.store(2000, Relaxed);
+    assert_eq!(rig.get64(at::IOHPMCYCLES), 1 << 63 | 5);
 }

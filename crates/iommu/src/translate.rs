@@ -4,6 +4,7 @@ use trapless_devices::DeviceId;
 use trapless_devices::dma::DmaFault;
 
 use crate::Iommu;
+use crate::counters::{Event, Transaction};
 use crate::fault::{Cause, Fault};
 use crate::registers::debug;
 use crate::request::{Access, Request};
@@ -57,6 +58,12 @@ impl Iommu {
     }
 
     pub(crate) fn try_translate(&mut self, request: &Request) -> Result<Translated, Fault> {
+        self.state.counters.current = Transaction {
+            device: request.device.0,
+            process: request.process,
+            ..Transaction::default()
+        };
+        self.count(Event::Request);
         match Mode::of(self.state.ddtp) {
             Mode::Off => return Err(Cause::AllDisallowed.into()),
             Mode::Bare => {
@@ -76,15 +83,17 @@ impl Iommu {
     }
 
     fn with_context(&mut self, request: &Request, device: DeviceContext) -> Result<Target, Cause> {
+        let guest = device.guest();
+        self.state.counters.current.guest = guest.map(|guest| guest.id);
         let process = self.process_context(request.device.0, &device, request.process)?;
         if request.privileged && !process.allows_privilege() {
             return Err(Cause::TypeDisallowed);
         }
-        let guest = device.guest();
         let space = Space {
             guest: guest.map(|guest| guest.id),
             process: process.first().map(|_| process.id()),
         };
+        self.state.counters.current.first = space.process;
         let spaces = Spaces {
             device,
             process,
@@ -106,6 +115,7 @@ impl Iommu {
         if let Some(known) = self.state.cache.page(space, page, allows) {
             return Ok(Target::Memory(known.to | inside));
         }
+        self.count(Event::Miss);
         self.walk(request, &spaces)
     }
 

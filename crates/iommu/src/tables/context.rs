@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Iommu;
+use crate::counters::Event;
 use crate::fault::Cause;
 use crate::registers::{PPN, address_of, ddtp};
 use crate::tables::walk::{Guest, Scheme};
@@ -242,10 +243,12 @@ impl Iommu {
         let index = [device & 0x3f, device >> 6 & 0x1ff, device >> 15 & 0x1ff].map(u64::from);
         let mut place = address_of(self.state.ddtp);
         for level in (1..levels as usize).rev() {
+            self.count(Event::Device);
             let entry = self.load_u64(place + index[level] * 8);
             let entry = entry.ok_or(Cause::DdtLoad)?;
             place = next_directory(entry, Cause::DdtInvalid, Cause::DdtMisconfigured)?;
         }
+        self.count(Event::Device);
         let words = self.load_words(place + index[0] * 64);
         let context = DeviceContext::new(words.ok_or(Cause::DdtLoad)?)?;
         self.state.cache.keep_device(device, context);
@@ -274,7 +277,9 @@ impl Iommu {
         if process.is_some_and(|process| levels != 0 && process >> bits != 0) {
             return Err(Cause::TypeDisallowed);
         }
-        let Some(process) = process.or(default).filter(|_| levels != 0) else {
+        let process = process.or(default);
+        self.state.counters.current.process = process;
+        let Some(process) = process.filter(|_| levels != 0) else {
             return Ok(ProcessContext::BARE);
         };
         if let Some(known) = self.state.cache.process(device, process) {
@@ -284,10 +289,12 @@ impl Iommu {
         let mut place = table(context.fsc);
         for level in (1..levels as usize).rev() {
             let at = self.in_guest(context, place + index[level] * 8)?;
+            self.count(Event::Process);
             let entry = self.load_u64(at).ok_or(Cause::PdtLoad)?;
             place = next_directory(entry, Cause::PdtInvalid, Cause::PdtMisconfigured)?;
         }
         let at = self.in_guest(context, place + index[0] * 16)?;
+        self.count(Event::Process);
         let found = ProcessContext::new(self.load_words(at).ok_or(Cause::PdtLoad)?)?;
         self.state.cache.keep_process(device, process, found);
         Ok(found)

@@ -2,6 +2,7 @@
 //! variants).
 
 use crate::Iommu;
+use crate::counters::Event;
 use crate::fault::Cause;
 use crate::registers::PPN;
 use crate::request::Access;
@@ -192,6 +193,7 @@ impl Iommu {
             let root = level + 1 == guest.scheme.levels;
             let index = gpa >> shift & if root { 0x7ff } else { 0x1ff };
             let place = table + index * 8;
+            self.count(Event::Second);
             let entry = self.load_u64(place).ok_or(Cause::Access)?;
             match step(entry, level).ok_or(fault)? {
                 Step::Table(next) => table = next,
@@ -203,7 +205,7 @@ impl Iommu {
                     if bits != 0 && !guest.update {
                         return Err(fault);
                     }
-                    let entry = self.update(place, entry, bits)?;
+                    let entry = self.update(Event::Second, place, entry, bits)?;
                     return Ok(leaf(entry, level, gpa));
                 }
             }
@@ -228,6 +230,7 @@ impl Iommu {
             let shift = 12 + 9 * u32::from(level);
             let at = table + (address >> shift & 0x1ff) * 8;
             let place = self.implicit(guest, at, false)?;
+            self.count(Event::First);
             let entry = self.load_u64(place).ok_or(Cause::Access)?;
             match step(entry, level).ok_or(Cause::Page)? {
                 Step::Table(next) => table = next,
@@ -248,7 +251,7 @@ impl Iommu {
                         return Err(Cause::Page);
                     }
                     let place = self.implicit(guest, at, true)?;
-                    let entry = self.update(place, entry, bits)?;
+                    let entry = self.update(Event::First, place, entry, bits)?;
                     return Ok(leaf(entry, level, address));
                 }
             }
@@ -257,8 +260,9 @@ impl Iommu {
     }
 
     /// Sets bits of an entry. Nobody else writes memory meanwhile.
-    fn update(&mut self, place: u64, entry: u64, bits: u64) -> Result<u64, Cause> {
+    fn update(&mut self, stage: Event, place: u64, entry: u64, bits: u64) -> Result<u64, Cause> {
         if bits != 0 {
+            self.count(stage);
             let new = (entry | bits).to_le_bytes();
             self.store(place, &new).ok_or(Cause::Access)?;
         }

@@ -28,7 +28,8 @@ impl SharedIommu {
             windows.iter().any(|window| window.offset(addr).is_some())
         });
         let wires = std::array::from_fn::<_, WIRES, _>(line);
-        let mut iommu = Iommu::new(wiring.ram.clone(), wires, post);
+        let clock = Box::new(wiring.clock.clone());
+        let mut iommu = Iommu::new(wiring.ram.clone(), wires, clock, post);
         let steps = wiring.iommu_steps.clone();
         iommu.observe(Box::new(move |step| steps.push(step)));
         Self(Arc::new(Mutex::new(iommu)))
