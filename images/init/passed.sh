@@ -5,7 +5,7 @@
 # guest may have: a virtual function (0000:00:01.1), which no driver takes yet, or with device=port
 # its platform port (10009000.virtio_mmio). $bus and $sysfs are where that is, $own_driver is the
 # driver of the host for it. With cards=N, $passed is a list of N virtual functions with commas, and
-# the host has an address in the network of each (10.0.0.1/24, 10.0.1.1/24, ...).
+# the host has an address in the network of each (10.0.0.1/24, 10.1.0.1/24, ...).
 share_card() {
     card=$(ls -d /sys/bus/pci/devices/*/sriov_numvfs) || return
     card=${card%/*}
@@ -28,7 +28,7 @@ share_card() {
     sysfs=/sys/bus/$bus/devices/$passed
     interface=$(ls "$card"/virtio*/net)
     for network in $(seq 0 $((${cards:-1} - 1))); do
-        ip address add "10.0.$network.1/24" dev "$interface" || return
+        ip address add "10.$network.0.1/24" dev "$interface" || return
     done
     ip link set "$interface" up || return
     [ "${cards:-1}" -gt 1 ] || [ -e "$sysfs" ]
