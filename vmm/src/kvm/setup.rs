@@ -4,22 +4,25 @@ use crate::error::{Error, Result};
 use crate::kvm::isa::{Isa, KVM_EXTENSIONS};
 use crate::kvm::registers::{CORE_PC, get, set};
 use kvm_bindings::{
-    KVM_MP_STATE_STOPPED, KVM_REG_RISCV_CONFIG, KVM_REG_RISCV_CORE, KVM_REG_RISCV_ISA_EXT,
-    KVM_REG_RISCV_SBI_EXT, KVM_REG_RISCV_TIMER, KVM_RISCV_SBI_EXT_ID_KVM_RISCV_SBI_EXT_DBCN,
-    kvm_mp_state,
+    KVM_MP_STATE_STOPPED, KVM_REG_RISCV_CONFIG, KVM_REG_RISCV_CORE, KVM_REG_RISCV_CSR,
+    KVM_REG_RISCV_ISA_EXT, KVM_REG_RISCV_SBI_EXT, KVM_REG_RISCV_TIMER,
+    KVM_RISCV_SBI_EXT_ID_KVM_RISCV_SBI_EXT_DBCN, kvm_mp_state,
 };
 use kvm_ioctls::VcpuFd;
 
 // Indices of registers (Linux UAPI asm/kvm.h): `struct kvm_riscv_core`, `kvm_riscv_config`,
-// `kvm_riscv_timer`.
+// `kvm_riscv_csr`, `kvm_riscv_timer`.
 const CORE_A0: u32 = 10;
 const CORE_A1: u32 = 11;
 const CONFIG_CBOM_BLOCK: u32 = 1;
 const CONFIG_CBOZ_BLOCK: u32 = 5;
 const CONFIG_SATP_MODE: u32 = 6;
+const CSR_SCOUNTEREN: u32 = 9;
 const TIMER_FREQUENCY: u32 = 0;
 
 const SATP_MODE_SV39: u64 = 8;
+/// User mode may read `cycle`, `time` and `instret`: what KVM before 7 starts vCPUs with.
+const SCOUNTEREN: u64 = 7;
 
 /// Disables extensions hidden from the guest, as far as KVM supports that.
 ///
@@ -79,7 +82,9 @@ pub fn probe_isa(vcpu: &VcpuFd, hidden: &[String]) -> Result<Isa> {
 
 /// Sets the registers for the start: hart 0 at the kernel's entry with `a0` = hart id and `a1` =
 /// device tree (Linux `Documentation/arch/riscv/boot.rst`), the others stopped until the guest
-/// starts them by SBI HSM.
+/// starts them by SBI HSM. If KVM leaves `scounteren` at 0, as 7.2 does, hart 0 gets it set: Linux
+/// 6.12 leaves it alone without SBI PMU, and its programs read `time`. Those that the guest starts
+/// are reset by KVM.
 ///
 /// # Errors
 /// [`Error::Failed`] with the register KVM refused.
@@ -98,6 +103,9 @@ pub fn set_start(vcpu: &VcpuFd, index: u32, entry: u64, fdt: u64) -> Result<()> 
         (CORE_A1, fdt),
     ] {
         set(vcpu, KVM_REG_RISCV_CORE, register, value).map_err(failed)?;
+    }
+    if get(vcpu, KVM_REG_RISCV_CSR, CSR_SCOUNTEREN) == Ok(0) {
+        set(vcpu, KVM_REG_RISCV_CSR, CSR_SCOUNTEREN, SCOUNTEREN).map_err(failed)?;
     }
     Ok(())
 }
