@@ -160,6 +160,53 @@ fn a_passed_disk_interrupts_once_for_each_request() {
     }
 }
 
+/// Promise: several passed devices at once lose no interrupt while vCPUs move, and the host takes
+/// none of them.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn several_passed_devices_interrupt_a_guest_that_moves() {
+    for machine in ["aia", "trapless"] {
+        let run = Run::new(machine, "passed-cards", "messages=500");
+        run.expect("requests", 1_500.0);
+        run.expect("lost", 0.0);
+        run.expect("errors", 0.0);
+        run.expect("relayed", 0.0);
+        assert!(run.result("moves") > 5.0, "{}", run.name);
+    }
+}
+
+/// Promise: fio's requests to a passed disk interrupt the guest once each, and the host only if it
+/// relays.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn fio_measures_a_passed_disk() {
+    for (machine, delivery, relayed) in [("aia", "relay", 500.0), ("trapless", "direct", 0.0)] {
+        let set = format!("requests=500 delivery={delivery}");
+        let run = Run::new(machine, "passed-fio", &set);
+        run.expect("requests", 500.0);
+        run.expect("interrupts", 500.0);
+        // With those of the queue for administration.
+        let all = run.result("relayed");
+        assert!(
+            all >= relayed && (all > 0.0) == (relayed > 0.0),
+            "{}",
+            run.name
+        );
+    }
+}
+
+/// Promise: a guest with Debian stable's kernel runs on a host with that of testing, whose KVM
+/// leaves `scounteren` at 0: programs read the time, and a passed device interrupts it directly.
+#[test]
+#[ignore = "builds a kernel of the testing release, which takes 5 to 30 minutes the first time"]
+fn a_guest_of_the_stable_release_has_a_device_on_the_testing_release() {
+    let timer = Run::with("sstc", "timer", "kernel=testing-host", &["--guest-harts=1"]);
+    assert!(timer.result("wakeups") > 0.0);
+    let run = Run::new("trapless", "passed", "kernel=testing-host pings=200");
+    run.expect("replies", 200.0);
+    run.expect("relayed", 0.0);
+}
+
 /// Promise: Debian's QEMU as VMM can give a guest a device, and loses none of its interrupts, which
 /// the host relays: QEMU has VFIO's container, whose domain has no MSI page table.
 #[test]
