@@ -39,7 +39,7 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// `icvec` has four bits for each of four sources, of which three exist; vectors are below four.
+    /// `icvec` has four bits for each of four sources, of which three exist, and four vectors.
     const ICVEC: u64 = 0x333;
 
     fn vector(&self, source: Source) -> usize {

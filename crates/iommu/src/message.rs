@@ -64,8 +64,8 @@ impl Iommu {
                     self.report(&request, Fault::from(Cause::MrifAccess));
                     return Err(DmaFault);
                 }
-                // Whether the identity is enabled is for whoever gets the notice. That nothing takes
-                // it has no cause: the message is stored.
+                // Whether the identity is enabled is for whoever gets the notice. If nothing takes
+                // that there is no cause to report: the message is stored.
                 let _ = self.write_word(notice, identity.into());
                 (self.observe)(Step::Stored {
                     device,
