@@ -2,7 +2,8 @@
 //! that it processes.
 //!
 //! A walk counts each entry that is read, or that is changed by an update of A and D. That cycles
-//! overflow is noticed at the next access to a register.
+//! overflow is noticed when a hart stores to a register or a device makes an access: until then
+//! `OF` reads as 1, and there is no interrupt.
 
 use serde::{Deserialize, Serialize};
 
@@ -155,8 +156,8 @@ impl Counters {
         }
     }
 
-    /// A store to such a word.
-    fn store(&mut self, offset: u64, value: u32) {
+    /// A store to such a word, after [`pass`](Self::pass).
+    pub fn store(&mut self, offset: u64, value: u32) {
         let with = |register: u64| match offset & 4 {
             0 => register & !0xffff_ffff | u64::from(value),
             _ => register & 0xffff_ffff | u64::from(value) << 32,
@@ -195,11 +196,9 @@ impl Iommu {
         }
     }
 
-    /// A store to a register of the counters.
-    pub(crate) fn store_counter(&mut self, offset: u64, value: u32) {
-        let overflow = self.state.counters.pass(self.clock.now_ns());
-        self.state.counters.store(offset, value);
-        if overflow {
+    /// Brings the cycles up to date.
+    pub(crate) fn pass(&mut self) {
+        if self.state.counters.pass(self.clock.now_ns()) {
             self.raise(Source::Counters);
         }
     }

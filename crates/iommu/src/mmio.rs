@@ -51,6 +51,7 @@ impl Iommu {
 
     /// A store.
     pub fn write(&mut self, offset: u64, len: usize, value: u64) {
+        self.pass();
         match (len, offset % 8) {
             (4, 0 | 4) => self.store_word(offset, value as u32),
             // The upper half first: the lower one of some registers starts something.
@@ -89,7 +90,7 @@ impl Iommu {
                 self.clear_pending(0);
             }
             at::IPSR => self.clear_pending(value),
-            at::IOCOUNTOVF..at::TR_REQ_IOVA => self.store_counter(offset, value),
+            at::IOCOUNTOVF..at::TR_REQ_IOVA => state.counters.store(offset, value),
             at::MSI_CFG_TBL..at::MSI_CFG_TBL_END => {
                 self.store_message_entry(offset - at::MSI_CFG_TBL, value);
             }

@@ -711,8 +711,13 @@ fn counters_that_overflow_interrupt_once() {
     assert_eq!(rig.get64(at::IOHPMCYCLES), 1000);
     rig.set64(at::IOHPMCYCLES, (1 << 63) - 5);
     rig.time.0.store(1010, Relaxed);
-    rig.set(at::IOCOUNTINH, 1);
+    assert_eq!(
+        (rig.get(at::IOCOUNTOVF), rig.get(at::IPSR)),
+        (1 << 8 | 1, 0)
+    );
+    rig.go(0x3008, Access::Read).unwrap();
     assert_eq!(rig.get(at::IPSR), 4);
+    rig.set(at::IOCOUNTINH, 1);
     rig.time.0.store(2000, Relaxed);
     assert_eq!(rig.get64(at::IOHPMCYCLES), 1 << 63 | 5);
 }

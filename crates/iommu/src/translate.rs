@@ -63,6 +63,7 @@ impl Iommu {
             process: request.process,
             ..Transaction::default()
         };
+        self.pass();
         self.count(Event::Request);
         match Mode::of(self.state.ddtp) {
             Mode::Off => return Err(Cause::AllDisallowed.into()),
