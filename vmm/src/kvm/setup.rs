@@ -104,7 +104,7 @@ pub fn set_start(vcpu: &VcpuFd, index: u32, entry: u64, fdt: u64) -> Result<()> 
     ] {
         set(vcpu, KVM_REG_RISCV_CORE, register, value).map_err(failed)?;
     }
-    if get(vcpu, KVM_REG_RISCV_CSR, CSR_SCOUNTEREN) == Ok(0) {
+    if get(vcpu, KVM_REG_RISCV_CSR, CSR_SCOUNTEREN).map_err(failed)? == 0 {
         set(vcpu, KVM_REG_RISCV_CSR, CSR_SCOUNTEREN, SCOUNTEREN).map_err(failed)?;
     }
     Ok(())
