@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use trapless_devices::{DeviceId, GuestRam, IrqLine, StateReader, StateWriter};
+use trapless_devices::{Clock, DeviceId, GuestRam, IrqLine, StateReader, StateWriter};
 use trapless_iommu::{Access, Iommu, Request, Target, WIRES};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -18,9 +18,20 @@ const RAM: u64 = 0x8000_0000;
 const RAM_LEN: u64 = 0x1_0000;
 const DEVICES: u32 = 70;
 
+/// Time stands still.
+struct Still;
+
+impl Clock for Still {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+}
+
 fn iommu(ram: &Arc<GuestRam>) -> Iommu {
     let wires = [(); WIRES].map(|()| Box::new(()) as Box<dyn IrqLine>);
-    Iommu::new(ram.clone(), wires, Box::new(|_, _| {}))
+    // Something takes words at half of all pages outside RAM.
+    let post = Box::new(|address: u64, _| address & 0x1000 == 0);
+    Iommu::new(ram.clone(), wires, Box::new(Still), post)
 }
 
 struct Guest {
