@@ -3,9 +3,9 @@
 mod common;
 mod programs;
 
-use programs::{RAM, enter_supervisor, finish, put, run, skip_exceptions};
+use programs::{RAM, enter_supervisor, put, repeat, results, run, skip_exceptions};
 use trapless_asm::Asm;
-use trapless_asm::reg::{A0, S0, S1, T0, T2, ZERO};
+use trapless_asm::reg::{A0, S0, S1, T0};
 use trapless_hart::Ram;
 use trapless_isa::csr;
 
@@ -30,13 +30,7 @@ fn end(compiled: bool, program: impl Fn(&mut Asm)) -> Vec<u64> {
     start.csrw(csr::MSTATEEN0, T0).csrw(csr::MENVCFG, T0);
     start.csrw(csr::MCOUNTEREN, T0);
     enter_supervisor(&mut start, PROGRAM, HANDLER);
-    let mut a = Asm::new(PROGRAM);
-    a.li(S0, RESULTS).li(T2, 3);
-    let again = a.here();
-    program(&mut a);
-    a.addi(T2, T2, -1);
-    a.bne(T2, ZERO, again);
-    finish(&mut a);
+    let a = repeat(PROGRAM, 3, RESULTS, program);
     // An exception is seen in A0, too.
     let mut handler = Asm::new(HANDLER);
     skip_exceptions(&mut handler, A0);
@@ -44,8 +38,7 @@ fn end(compiled: bool, program: impl Fn(&mut Asm)) -> Vec<u64> {
         put(&ram, at, program);
     }
     let hart = run(&ram, compiled);
-    let results = (RESULTS..hart.x(S0 as usize)).step_by(8);
-    let mut state: Vec<_> = results.map(|at| ram.load(at, 8).expect("in RAM")).collect();
+    let mut state = results(&ram, &hart, RESULTS);
     state.push(hart.instret());
     state
 }

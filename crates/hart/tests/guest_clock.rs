@@ -3,8 +3,8 @@
 mod common;
 mod programs;
 
-use programs::{RAM, finish, put, run};
-use trapless_asm::reg::{A0, A1, S0, S1, T0, T1, T2, ZERO};
+use programs::{RAM, put, repeat, results, run};
+use trapless_asm::reg::{A0, A1, S0, S1, T0, T1, ZERO};
 use trapless_asm::{Asm, csrr};
 use trapless_hart::Ram;
 use trapless_isa::csr::{self, envcfg, status};
@@ -21,7 +21,7 @@ const VSTI: u64 = 1 << 6;
 
 /// What a program in VS-mode, which is repeated, has put where S0 was. A timer interrupt puts the
 /// guest's time there, and makes T1 1.
-fn results(compiled: bool, program: impl Fn(&mut Asm)) -> Vec<u64> {
+fn end(compiled: bool, program: impl Fn(&mut Asm)) -> Vec<u64> {
     let ram = Ram::new(RAM, 1 << 20).expect("RAM");
     let mut start = Asm::new(RAM);
     for (number, value) in [
@@ -36,6 +36,8 @@ fn results(compiled: bool, program: impl Fn(&mut Asm)) -> Vec<u64> {
         (csr::VSTIMECMP, u64::MAX),
         (csr::HIDELEG, VSTI),
         (csr::VSTVEC, HANDLER),
+        (csr::VSIE, STI),
+        (csr::VSSTATUS, status::SIE),
         (csr::MSTATUS, status::MPV | 1 << 11),
         (csr::MEPC, PROGRAM),
     ] {
@@ -43,15 +45,7 @@ fn results(compiled: bool, program: impl Fn(&mut Asm)) -> Vec<u64> {
     }
     start.mret();
 
-    let mut a = Asm::new(PROGRAM);
-    a.li(S0, RESULTS).li(T2, ROUNDS);
-    a.li(T0, STI).csrw(csr::SIE, T0);
-    a.li(T0, status::SIE).csrs(csr::SSTATUS, T0);
-    let again = a.here();
-    program(&mut a);
-    a.addi(T2, T2, -1);
-    a.bne(T2, ZERO, again);
-    finish(&mut a);
+    let a = repeat(PROGRAM, ROUNDS, RESULTS, program);
 
     let mut handler = Asm::new(HANDLER);
     handler.w(csrr(T0, csr::TIME));
@@ -63,15 +57,12 @@ fn results(compiled: bool, program: impl Fn(&mut Asm)) -> Vec<u64> {
         put(&ram, at, program);
     }
     let hart = run(&ram, compiled);
-    (RESULTS..hart.x(S0 as usize))
-        .step_by(8)
-        .map(|at| ram.load(at, 8).expect("in RAM"))
-        .collect()
+    results(&ram, &hart, RESULTS)
 }
 
 /// The results of both engines, which are the same.
 fn of_both(program: impl Fn(&mut Asm) + Copy) -> Vec<u64> {
-    let [interpreted, compiled] = [false, true].map(|compiled| results(compiled, program));
+    let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, program));
     assert_eq!(interpreted, compiled);
     interpreted
 }

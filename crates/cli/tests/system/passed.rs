@@ -169,7 +169,8 @@ fn a_passed_device_interrupts_a_guest_on_a_hart_of_its_own() {
         let run = Run::new(machine, "passed", "dedicated=on wfi=native pings=200");
         run.expect("replies", 200.0);
         run.expect("relayed", 0.0);
-        // The host, whose code ping makes it patch, tells all harts: on `aia` by an IPI.
+        // The host, whose code ping makes it patch, tells all harts: on `aia` by an IPI, from which
+        // it gathers randomness by a timer.
         let exits = run.ledger.workload().guest_exits;
         let most = if machine == "aia" { 2 } else { 0 };
         assert!(exits <= most, "{}: {exits} exits", run.name);

@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use trapless_asm::reg::{T0, ZERO};
+use trapless_asm::reg::{S0, T0, T2, ZERO};
 use trapless_asm::{Asm, Reg};
 use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
 use trapless_isa::csr;
@@ -24,6 +24,25 @@ pub fn put(ram: &Ram, at: u64, program: &Asm) {
     for (address, byte) in (at..).zip(program.finish()) {
         ram.store(address, 1, byte.into()).expect("in RAM");
     }
+}
+
+/// A program at `base` that does `body` so often; S0 is where its results go, from `results` on,
+/// and T2 the rounds that are left.
+pub fn repeat(base: u64, rounds: u64, results: u64, body: impl Fn(&mut Asm)) -> Asm {
+    let mut a = Asm::new(base);
+    a.li(S0, results).li(T2, rounds);
+    let again = a.here();
+    body(&mut a);
+    a.addi(T2, T2, -1);
+    a.bne(T2, ZERO, again);
+    finish(&mut a);
+    a
+}
+
+/// What a program of [`repeat`] has put from `results` on, in words of 64 bits.
+pub fn results(ram: &Ram, hart: &Hart, results: u64) -> Vec<u64> {
+    let all = (results..hart.x(S0 as usize)).step_by(8);
+    all.map(|at| ram.load(at, 8).expect("in RAM")).collect()
 }
 
 /// Ends the program.
