@@ -19,6 +19,7 @@
 //! Everything from the guest (offsets, widths, ring contents, descriptors) is untrusted: it may
 //! only stop the device to which it was sent.
 
+pub mod ats;
 pub mod dma;
 pub mod rtc;
 pub mod state;

@@ -1,5 +1,6 @@
 //! Commands (section "Command-Queue").
 
+use crate::ats::NoRoom;
 use crate::interrupts::Source;
 use crate::registers::FCTL_WSI;
 use crate::tables::cache::Scope;
@@ -15,11 +16,25 @@ enum Stop {
     Illegal,
     /// Nothing takes what it writes.
     Store,
+    /// A function has not answered one before it.
+    Timeout,
+    /// It is carried out when functions have taken messages, or answered them.
+    Later,
+}
+
+impl From<NoRoom> for Stop {
+    fn from(_: NoRoom) -> Self {
+        Self::Later
+    }
 }
 
 /// Bits `high..=low` of a word.
 const fn bits(word: u64, low: u32, high: u32) -> u64 {
     word >> low & (u64::MAX >> (63 - (high - low)))
+}
+
+fn given(word: u64, bit: u32) -> bool {
+    word >> bit & 1 != 0
 }
 
 /// Refuses reserved bits.
@@ -44,15 +59,21 @@ impl Iommu {
                 match stop {
                     Stop::Illegal => self.state.commands.set_illegal(),
                     Stop::Store => self.state.commands.set_memory_fault(),
+                    Stop::Timeout => self.state.commands.set_timeout(),
+                    Stop::Later => return,
                 }
                 return self.raise(Source::Commands);
             }
             // No such command is legal with another function code.
-            (self.observe)(match bits(command[0], 0, 6) {
-                1 => Step::InvalidatedTables,
-                2 => Step::Fenced,
-                _ => Step::InvalidatedDirectory,
-            });
+            let step = match bits(command[0], 0, 6) {
+                1 => Some(Step::InvalidatedTables),
+                2 => Some(Step::Fenced),
+                3 => Some(Step::InvalidatedDirectory),
+                _ => None,
+            };
+            if let Some(step) = step {
+                (self.observe)(step);
+            }
             self.state.commands.advance_head();
         }
     }
@@ -75,6 +96,23 @@ impl Iommu {
                 self.state.cache.forget_process(device, process);
                 Ok(())
             }
+            (4, function @ 0..=1) => {
+                reserved(bits(first, 10, 11) | bits(first, 34, 39))?;
+                let process = given(first, 32).then_some(bits(first, 12, 31) as u32);
+                // Without DSV the segment does not count.
+                let segment = if given(first, 33) {
+                    bits(first, 56, 63)
+                } else {
+                    0
+                };
+                let device = (segment << 16 | bits(first, 40, 55)) as u32;
+                let messages = &mut self.state.messages;
+                match function {
+                    0 => messages.invalidate(device, process, second)?,
+                    _ => messages.respond(device, process, second)?,
+                }
+                Ok(())
+            }
             _ => Err(Stop::Illegal),
         }
     }
@@ -94,11 +132,10 @@ impl Iommu {
     fn scope(first: u64, second: u64) -> Result<Scope, Stop> {
         reserved(bits(first, 11, 11) | bits(first, 34, 43) | bits(first, 60, 63))?;
         reserved(bits(second, 0, 9) | bits(second, 62, 63))?;
-        let given = |bit| bits(first, bit, bit) != 0;
         Ok(Scope {
-            address: given(10).then_some(bits(second, 10, 61) << 12),
-            process: given(32).then_some(bits(first, 12, 31) as u32),
-            guest: given(33).then_some(bits(first, 44, 59) as u16),
+            address: given(first, 10).then_some(bits(second, 10, 61) << 12),
+            process: given(first, 32).then_some(bits(first, 12, 31) as u32),
+            guest: given(first, 33).then_some(bits(first, 44, 59) as u16),
         })
     }
 
@@ -119,13 +156,19 @@ impl Iommu {
         Ok(())
     }
 
-    /// `IOFENCE.C`. Accesses of devices are complete when they have been made, so nothing has to be
-    /// waited for.
+    /// `IOFENCE.C`. Accesses of devices are complete when they have been made, so that only what
+    /// functions have to forget is waited for.
     fn fence(&mut self, first: u64, second: u64) -> Result<(), Stop> {
         reserved(bits(first, 14, 31) | bits(second, 62, 63))?;
         let wire = bits(first, 11, 11) != 0;
         if wire && self.state.fctl & FCTL_WSI == 0 {
             return Err(Stop::Illegal);
+        }
+        if self.state.messages.are_pending() {
+            return Err(Stop::Later);
+        }
+        if self.state.messages.take_timeout() {
+            return Err(Stop::Timeout);
         }
         if bits(first, 10, 10) != 0 {
             let written = self.write_word(second << 2, (first >> 32) as u32);

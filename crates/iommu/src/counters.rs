@@ -21,6 +21,10 @@ const OVERFLOW: u64 = 1 << 63;
 pub(crate) enum Event {
     /// An untranslated request.
     Request = 1,
+    /// A translated request.
+    Translated = 2,
+    /// A translation request.
+    Translation = 3,
     /// A translation that the cache does not have.
     Miss = 4,
     /// An entry of the device directory.

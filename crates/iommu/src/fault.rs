@@ -1,7 +1,10 @@
 //! Faults: causes, and records for the fault queue (section "Fault/Event-Queue").
 
+use trapless_devices::DeviceId;
+use trapless_devices::ats::{PageRequest, TranslationRequest};
+
 use crate::interrupts::Source;
-use crate::request::{Access, Request};
+use crate::request::{Access, AddressType, Request};
 use crate::{Iommu, Step};
 
 /// Causes that no access type decides.
@@ -87,29 +90,101 @@ impl From<Cause> for Fault {
     }
 }
 
-impl Iommu {
-    /// Reports that `request` was refused.
-    pub(crate) fn report(&mut self, request: &Request, fault: Fault) {
-        let code = fault.cause.code(request.access);
-        (self.observe)(Step::Refused {
+/// Transaction types (`TTYP`).
+mod ttyp {
+    pub const UNTRANSLATED: u64 = 0;
+    pub const TRANSLATED: u64 = 4;
+    /// Added to one of the above.
+    pub const EXECUTE: u64 = 1;
+    pub const READ: u64 = 2;
+    pub const WRITE: u64 = 3;
+    pub const TRANSLATION: u64 = 8;
+    pub const MESSAGE: u64 = 9;
+}
+
+/// Message code of a Page Request.
+const PAGE_REQUEST: u64 = 4;
+
+/// What is reported of the transaction that was refused.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inbound {
+    device: DeviceId,
+    process: Option<u32>,
+    privileged: bool,
+    /// What decides causes that depend on it.
+    access: Access,
+    ttyp: u64,
+    address: u64,
+}
+
+impl From<&Request> for Inbound {
+    fn from(request: &Request) -> Self {
+        let base = match request.address_type {
+            AddressType::Untranslated => ttyp::UNTRANSLATED,
+            AddressType::Translated => ttyp::TRANSLATED,
+        };
+        let kind = match request.access {
+            Access::Execute => ttyp::EXECUTE,
+            Access::Read => ttyp::READ,
+            Access::Write => ttyp::WRITE,
+        };
+        Self {
             device: request.device,
-            cause: code,
+            process: request.process,
+            privileged: request.privileged,
+            access: request.access,
+            ttyp: base + kind,
             address: request.address,
+        }
+    }
+}
+
+impl From<&TranslationRequest> for Inbound {
+    fn from(request: &TranslationRequest) -> Self {
+        Self {
+            device: request.device,
+            process: request.process,
+            privileged: request.privileged,
+            access: match request.execute {
+                true => Access::Execute,
+                false => Access::Read,
+            },
+            ttyp: ttyp::TRANSLATION,
+            address: request.address,
+        }
+    }
+}
+
+impl From<&PageRequest> for Inbound {
+    fn from(request: &PageRequest) -> Self {
+        Self {
+            device: request.device,
+            process: request.process,
+            privileged: request.privileged,
+            access: Access::Read,
+            ttyp: ttyp::MESSAGE,
+            address: request.address,
+        }
+    }
+}
+
+impl Iommu {
+    /// Reports that a transaction was refused.
+    pub(crate) fn report(&mut self, inbound: &Inbound, fault: Fault) {
+        let code = fault.cause.code(inbound.access);
+        (self.observe)(Step::Refused {
+            device: inbound.device,
+            cause: code,
+            address: inbound.address,
         });
         if fault.quiet && !fault.cause.despite_dtf() {
             return;
         }
-        // Untranslated transactions.
-        let kind: u64 = match request.access {
-            Access::Execute => 1,
-            Access::Read => 2,
-            Access::Write => 3,
-        };
         let code = u64::from(code);
-        let process = request.process.map_or(0, |process| {
-            u64::from(process) << 12 | 1 << 32 | u64::from(request.privileged) << 33
+        let process = inbound.process.map_or(0, |process| {
+            u64::from(process) << 12 | 1 << 32 | u64::from(inbound.privileged) << 33
         });
-        let device = u64::from(request.device.0 & 0xff_ffff) << 40;
+        let device = u64::from(inbound.device.0 & 0xff_ffff) << 40;
         let more = match fault.cause {
             // Bit 1 of the address of an implicit access: it was a write.
             Cause::Guest {
@@ -119,8 +194,12 @@ impl Iommu {
             Cause::Guest { gpa, .. } => gpa & !3,
             _ => 0,
         };
-        let first = code | process | kind << 34 | device;
-        self.record([first, 0, request.address, more]);
+        let first = code | process | inbound.ttyp << 34 | device;
+        let value = match inbound.ttyp {
+            ttyp::MESSAGE => PAGE_REQUEST,
+            _ => inbound.address,
+        };
+        self.record([first, 0, value, more]);
     }
 
     /// Reports that nothing took a message of an interrupt of the IOMMU itself, written to

@@ -19,6 +19,12 @@ pub(crate) enum Source {
     Faults = 1,
     /// A counter has overflowed.
     Counters = 2,
+    /// The page-request queue.
+    Pages = 3,
+}
+
+impl Source {
+    const ALL: [Self; 4] = [Self::Commands, Self::Faults, Self::Counters, Self::Pages];
 }
 
 /// An entry of the message table.
@@ -39,8 +45,8 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// `icvec` has four bits for each of four sources, of which three exist, and four vectors.
-    const ICVEC: u64 = 0x333;
+    /// `icvec` has four bits for each source, and there are four vectors.
+    const ICVEC: u64 = 0x3333;
 
     fn vector(&self, source: Source) -> usize {
         (self.vectors >> (4 * source as u32) & 3) as usize
@@ -99,6 +105,7 @@ impl Iommu {
         let queue = match source {
             Source::Commands => Some(&self.state.commands),
             Source::Faults => Some(&self.state.faults),
+            Source::Pages => Some(&self.state.pages),
             Source::Counters => None,
         };
         if queue.is_some_and(|queue| queue.csr() & csr::INTERRUPT == 0) {
@@ -117,13 +124,14 @@ impl Iommu {
     /// A store to `ipsr`: ones clear bits, which come back if their cause is still there.
     pub(crate) fn clear_pending(&mut self, value: u32) {
         self.state.interrupts.pending &= !value;
-        let errors = csr::MEMORY_FAULT | csr::ILLEGAL | csr::FENCE;
-        if self.state.commands.interrupts_for(errors) {
+        if self.state.commands.interrupts_for(csr::COMMAND_ERRORS) {
             self.raise(Source::Commands);
         }
-        let errors = csr::MEMORY_FAULT | csr::OVERFLOW;
-        if self.state.faults.interrupts_for(errors) {
+        if self.state.faults.interrupts_for(csr::RECORD_ERRORS) {
             self.raise(Source::Faults);
+        }
+        if self.state.pages.interrupts_for(csr::RECORD_ERRORS) {
+            self.raise(Source::Pages);
         }
         self.drive();
     }
@@ -146,7 +154,7 @@ impl Iommu {
         let interrupts = &self.state.interrupts;
         let mut levels = [false; WIRES];
         if self.state.fctl & FCTL_WSI != 0 {
-            for source in [Source::Commands, Source::Faults, Source::Counters] {
+            for source in Source::ALL {
                 levels[interrupts.vector(source)] |= interrupts.pending >> source as u32 & 1 != 0;
             }
         }

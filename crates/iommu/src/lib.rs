@@ -19,21 +19,22 @@
 //! | `tables::cache` | what is remembered of tables until it is invalidated |
 //! | `translate` | from a device's address to a physical one |
 //! | `message` | messages to interrupt files, and memory-resident interrupt files |
+//! | `ats` | functions that remember translations, and ask for pages |
 //! | `counters` | performance counters |
 //! | `fault` | causes, and records for the fault queue |
 //! | `fdt` | device tree node |
 //!
 //! What it has (register `capabilities`): all modes of both stages but Sv32, one to three levels of
 //! the device directory, process directories, MSI tables with entries of both kinds (files in
-//! memory are changed atomically), updates of A and D bits, interrupts by wire or message,
-//! performance counters, and the debug interface. It has no ATS (page requests with it), which no
-//! function of these machines speaks, and is little-endian.
+//! memory are changed atomically), updates of A and D bits, ATS and page requests, interrupts by
+//! wire or message, performance counters, and the debug interface. It is little-endian.
 //!
 //! Choices where the specification leaves one: entries of caches stay until a command names them or
 //! their room is needed, so that software that forgets a command is found out; tables are not
 //! walked through memory outside RAM; queues have 2^16 entries at most; commands are carried out at
-//! once when the tail is written, and nothing takes virtual time.
+//! once when the tail is written, and only what functions have to answer takes virtual time.
 
+mod ats;
 mod commands;
 mod counters;
 mod fault;
@@ -60,7 +61,7 @@ use tables::cache::Cache;
 
 pub use message::Arrived;
 pub use registers::LEN;
-pub use request::{Access, Request};
+pub use request::{Access, AddressType, Request};
 pub use translate::{Target, Translated};
 
 /// Interrupt wires.
@@ -121,6 +122,8 @@ struct State {
     ddtp: u64,
     commands: Queue,
     faults: Queue,
+    pages: Queue,
+    messages: ats::Messages,
     /// Debug interface.
     request_address: u64,
     request_control: u64,
@@ -206,7 +209,11 @@ impl Iommu {
         {
             return Err(StateError("has an impossible mode"));
         }
-        if !state.commands.is_sound() || !state.faults.is_sound() || !state.cache.is_sound() {
+        let queues = [&state.commands, &state.faults, &state.pages];
+        if !queues.into_iter().all(Queue::is_sound)
+            || !state.messages.is_sound()
+            || !state.cache.is_sound()
+        {
             return Err(StateError("has an impossible queue or cache"));
         }
         self.state = state;

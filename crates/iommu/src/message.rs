@@ -4,8 +4,8 @@
 use trapless_devices::DeviceId;
 use trapless_devices::dma::DmaFault;
 
-use crate::fault::{Cause, Fault};
-use crate::request::{Access, Request};
+use crate::fault::{Cause, Fault, Inbound};
+use crate::request::{Access, AddressType, Request};
 use crate::translate::Target;
 use crate::{Iommu, Step};
 
@@ -39,6 +39,7 @@ impl Iommu {
             process: None,
             privileged: false,
             address,
+            address_type: AddressType::Untranslated,
             access: Access::Write,
         };
         match self.translate(&request)?.target {
@@ -61,7 +62,7 @@ impl Iommu {
                 let bits = self.load_u64(place).map(|bits| bits | 1 << (data % 64));
                 let stored = bits.and_then(|bits| self.store(place, &bits.to_le_bytes()));
                 if stored.is_none() {
-                    self.report(&request, Fault::from(Cause::MrifAccess));
+                    self.report(&Inbound::from(&request), Fault::from(Cause::MrifAccess));
                     return Err(DmaFault);
                 }
                 // Whether the identity is enabled is for whoever gets the notice. If nothing takes

@@ -6,10 +6,6 @@ use crate::queue::csr;
 use crate::registers::{CAPABILITIES, FCTL_WSI, at, ddtp, debug};
 use crate::tables::context::Mode;
 
-/// Errors of the queues.
-const COMMAND_ERRORS: u32 = csr::MEMORY_FAULT | csr::ILLEGAL | csr::FENCE;
-const FAULT_ERRORS: u32 = csr::MEMORY_FAULT | csr::OVERFLOW;
-
 impl Iommu {
     /// A load.
     #[must_use]
@@ -30,8 +26,11 @@ impl Iommu {
             at::CQT => state.commands.tail(),
             at::FQH => state.faults.head(),
             at::FQT => state.faults.tail(),
+            at::PQH => state.pages.head(),
+            at::PQT => state.pages.tail(),
             at::CQCSR => state.commands.csr(),
             at::FQCSR => state.faults.csr(),
+            at::PQCSR => state.pages.csr(),
             at::IPSR => state.interrupts.pending(),
             at::IOCOUNTOVF..at::TR_REQ_IOVA => state.counters.load(offset, self.clock.now_ns()),
             at::MSI_CFG_TBL..at::MSI_CFG_TBL_END => state.interrupts.load(offset - at::MSI_CFG_TBL),
@@ -40,6 +39,7 @@ impl Iommu {
                 at::DDTP => half(state.ddtp),
                 at::CQB => half(state.commands.base()),
                 at::FQB => half(state.faults.base()),
+                at::PQB => half(state.pages.base()),
                 at::TR_REQ_IOVA => half(state.request_address),
                 at::TR_REQ_CTL => half(state.request_control),
                 at::TR_RESPONSE => half(state.response),
@@ -76,16 +76,23 @@ impl Iommu {
                 self.carry_out();
             }
             at::FQH => state.faults.set_head(value),
+            at::PQH => state.pages.set_head(value),
             at::CQCSR => {
-                if state.commands.set_csr(value, COMMAND_ERRORS) {
+                if state.commands.set_csr(value, csr::COMMAND_ERRORS) {
                     state.commands.set_head(0);
                 }
                 self.clear_pending(0);
                 self.carry_out();
             }
             at::FQCSR => {
-                if state.faults.set_csr(value, FAULT_ERRORS) {
+                if state.faults.set_csr(value, csr::RECORD_ERRORS) {
                     state.faults.set_tail(0);
+                }
+                self.clear_pending(0);
+            }
+            at::PQCSR => {
+                if state.pages.set_csr(value, csr::RECORD_ERRORS) {
+                    state.pages.set_tail(0);
                 }
                 self.clear_pending(0);
             }
@@ -117,6 +124,7 @@ impl Iommu {
             }
             at::CQB => state.commands.set_base(with(state.commands.base())),
             at::FQB => state.faults.set_base(with(state.faults.base())),
+            at::PQB => state.pages.set_base(with(state.pages.base())),
             at::TR_REQ_IOVA => state.request_address = with(state.request_address) & !0xfff,
             at::TR_REQ_CTL => {
                 state.request_control = with(state.request_control) & debug::WRITABLE;

@@ -5,17 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::registers::{PPN, address_of};
 
-/// Bits of `cqcsr` and `fqcsr`.
+/// Bits of `cqcsr`, `fqcsr` and `pqcsr`.
 pub(crate) mod csr {
     pub const ENABLE: u32 = 1 << 0;
     pub const INTERRUPT: u32 = 1 << 1;
     pub const MEMORY_FAULT: u32 = 1 << 8;
-    /// Of the fault queue; of the command queue it is a timeout, which there is not.
+    /// Of the fault and the page-request queue.
     pub const OVERFLOW: u32 = 1 << 9;
+    /// Of the command queue.
+    pub const TIMEOUT: u32 = OVERFLOW;
     /// Of the command queue, as is the next.
     pub const ILLEGAL: u32 = 1 << 10;
     pub const FENCE: u32 = 1 << 11;
     pub const ON: u32 = 1 << 16;
+    /// What a 1 clears in `cqcsr`.
+    pub const COMMAND_ERRORS: u32 = MEMORY_FAULT | TIMEOUT | ILLEGAL | FENCE;
+    /// What a 1 clears in `fqcsr` and `pqcsr`.
+    pub const RECORD_ERRORS: u32 = MEMORY_FAULT | OVERFLOW;
 }
 
 /// Largest `LOG2SZ-1`: 2^16 entries.
@@ -71,7 +77,7 @@ impl Queue {
         self.csr
     }
 
-    /// A store to `cqcsr` or `fqcsr`, with these bits of errors, which a 1 clears. Answers whether
+    /// A store to `cqcsr`, `fqcsr` or `pqcsr`, with these bits of errors, which a 1 clears. Answers whether
     /// it switched the queue on, which sets the IOMMU's own index to 0.
     #[must_use]
     pub fn set_csr(&mut self, value: u32, errors: u32) -> bool {
@@ -89,10 +95,22 @@ impl Queue {
         on && !was_on
     }
 
+    pub fn is_on(&self) -> bool {
+        self.csr & csr::ON != 0
+    }
+
+    pub fn has_memory_fault(&self) -> bool {
+        self.csr & csr::MEMORY_FAULT != 0
+    }
+
+    pub fn has_overflow(&self) -> bool {
+        self.csr & csr::OVERFLOW != 0
+    }
+
     /// Whether it is on and has no error.
     pub fn accepts(&self) -> bool {
         let errors = csr::MEMORY_FAULT | csr::OVERFLOW | csr::ILLEGAL;
-        self.csr & csr::ON != 0 && self.csr & errors == 0
+        self.is_on() && self.csr & errors == 0
     }
 
     /// Whether one of these bits, and interrupts, are set.
@@ -106,6 +124,10 @@ impl Queue {
 
     pub fn set_overflow(&mut self) {
         self.csr |= csr::OVERFLOW;
+    }
+
+    pub fn set_timeout(&mut self) {
+        self.csr |= csr::TIMEOUT;
     }
 
     pub fn set_illegal(&mut self) {

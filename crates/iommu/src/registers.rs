@@ -14,8 +14,12 @@ pub(crate) mod at {
     pub const FQB: u64 = 0x028;
     pub const FQH: u64 = 0x030;
     pub const FQT: u64 = 0x034;
+    pub const PQB: u64 = 0x038;
+    pub const PQH: u64 = 0x040;
+    pub const PQT: u64 = 0x044;
     pub const CQCSR: u64 = 0x048;
     pub const FQCSR: u64 = 0x04c;
+    pub const PQCSR: u64 = 0x050;
     pub const IPSR: u64 = 0x054;
     pub const IOCOUNTOVF: u64 = 0x058;
     pub const IOCOUNTINH: u64 = 0x05c;
@@ -40,6 +44,8 @@ pub(crate) const CAPABILITIES: u64 = 0x10 // version 1.0
     | 1 << 22 // MSI_FLAT
     | 1 << 23 // MSI_MRIF
     | 1 << 24 // AMO_HWAD
+    | 1 << 25 // ATS
+    | 1 << 26 // T2GPA
     | 2 << 28 // IGS: wires and messages
     | 1 << 30 // HPM
     | 1 << 31 // DBG

@@ -13,7 +13,16 @@ pub enum Access {
     Execute,
 }
 
-/// An access of a device: an untranslated request.
+/// What the address of a request is (PCI Express, field AT).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressType {
+    /// One that the IOMMU translates.
+    Untranslated,
+    /// One that it has told the device, which remembers translations (ATS).
+    Translated,
+}
+
+/// An access of a device.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// Whose.
@@ -24,6 +33,8 @@ pub struct Request {
     pub privileged: bool,
     /// Address.
     pub address: u64,
+    /// What the address is.
+    pub address_type: AddressType,
     /// What it does.
     pub access: Access,
 }

@@ -5,12 +5,16 @@ use trapless_devices::dma::DmaFault;
 
 use crate::Iommu;
 use crate::counters::{Event, Transaction};
-use crate::fault::{Cause, Fault};
+use crate::fault::{Cause, Fault, Inbound};
 use crate::registers::debug;
-use crate::request::{Access, Request};
+use crate::request::{Access, AddressType, Request};
 use crate::tables::cache::{MsiEntry, Page, Space};
 use crate::tables::context::{DeviceContext, Mode, ProcessContext};
-use crate::tables::walk::{First, Guest, Leaf};
+use crate::tables::walk::{First, Guest, Leaf, Purpose, Rights};
+
+/// Level of page tables whose leaves are as large as what is told at once where no stage
+/// translates: 1 GiB, as the specification recommends.
+const BARE_LEVEL: u8 = 2;
 
 /// Where an access goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +41,34 @@ pub struct Translated {
     pub len: u64,
 }
 
-/// The address space of a request.
-struct Spaces {
+/// What an address is looked up for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub address: u64,
+    pub privileged: bool,
+    pub purpose: Purpose,
+}
+
+/// The address space of a transaction.
+pub(crate) struct Spaces {
     device: DeviceContext,
     process: ProcessContext,
     guest: Option<Guest>,
     space: Space,
+}
+
+/// What the tables say of an address.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub target: Target,
+    /// Guest physical address, if there is a second stage, of that which comes after the first.
+    pub gpa: u64,
+    /// It is an interrupt file of a guest.
+    pub is_file: bool,
+    /// Level of page tables whose leaves are as large as the range that this holds for.
+    pub level: u8,
+    pub rights: Rights,
+    pub global: bool,
 }
 
 impl Iommu {
@@ -52,78 +78,137 @@ impl Iommu {
     /// If the device must not make it.
     pub fn translate(&mut self, request: &Request) -> Result<Translated, DmaFault> {
         self.try_translate(request).map_err(|fault| {
-            self.report(request, fault);
+            self.report(&Inbound::from(request), fault);
             DmaFault
         })
     }
 
-    pub(crate) fn try_translate(&mut self, request: &Request) -> Result<Translated, Fault> {
-        self.state.counters.current = Transaction {
-            device: request.device.0,
-            process: request.process,
-            ..Transaction::default()
-        };
-        self.pass();
-        self.count(Event::Request);
-        match Mode::of(self.state.ddtp) {
-            Mode::Off => return Err(Cause::AllDisallowed.into()),
-            Mode::Bare => {
-                return Ok(Translated {
-                    target: Target::Memory(request.address),
-                    len: u64::MAX,
-                });
-            }
-            Mode::Directory(_) => {}
+    fn try_translate(&mut self, request: &Request) -> Result<Translated, Fault> {
+        let translated = request.address_type == AddressType::Translated;
+        self.begin(request.device, request.process);
+        self.count(match translated {
+            true => Event::Translated,
+            false => Event::Request,
+        });
+        if Mode::of(self.state.ddtp) == Mode::Bare && !translated {
+            return Ok(Translated {
+                target: Target::Memory(request.address),
+                len: u64::MAX,
+            });
         }
-        let device = self.device_context(request.device.0)?;
-        let quiet = device.is_quiet();
+        let device = self.located(request.device)?;
         let target = self.with_context(request, device);
-        let target = target.map_err(|cause| Fault { cause, quiet })?;
+        let target = target.map_err(|cause| Fault {
+            cause,
+            quiet: device.is_quiet(),
+        })?;
         let len = 0x1000 - (request.address & 0xfff);
         Ok(Translated { target, len })
     }
 
+    /// A transaction begins.
+    pub(crate) fn begin(&mut self, device: DeviceId, process: Option<u32>) {
+        self.state.counters.current = Transaction {
+            device: device.0,
+            process,
+            ..Transaction::default()
+        };
+        self.pass();
+    }
+
+    /// The context of a device that does what there is no place for without one.
+    pub(crate) fn located(&mut self, device: DeviceId) -> Result<DeviceContext, Fault> {
+        match Mode::of(self.state.ddtp) {
+            Mode::Off => Err(Cause::AllDisallowed.into()),
+            Mode::Bare => Err(Cause::TypeDisallowed.into()),
+            Mode::Directory(_) => Ok(self.device_context(device.0)?),
+        }
+    }
+
     fn with_context(&mut self, request: &Request, device: DeviceContext) -> Result<Target, Cause> {
-        let guest = device.guest();
-        self.state.counters.current.guest = guest.map(|guest| guest.id);
-        let process = self.process_context(request.device.0, &device, request.process)?;
-        if request.privileged && !process.allows_privilege() {
+        let wanted = Wanted {
+            address: request.address,
+            privileged: request.privileged,
+            purpose: Purpose::Access(request.access),
+        };
+        let room = |process| device.has_room_for(process);
+        let spaces = match request.address_type {
+            AddressType::Untranslated => {
+                self.spaces(request.device, device, request.process, request.privileged)?
+            }
+            AddressType::Translated if !device.allows_ats() => return Err(Cause::TypeDisallowed),
+            AddressType::Translated if !request.process.is_none_or(room) => {
+                return Err(Cause::TypeDisallowed);
+            }
+            AddressType::Translated if !device.answers_guest_addresses() => {
+                return Ok(Target::Memory(request.address));
+            }
+            AddressType::Translated => self.spaces_of(device, ProcessContext::BARE),
+        };
+        self.find(&wanted, &spaces).map(|found| found.target)
+    }
+
+    /// The address space of a transaction that gives an address which has not been translated.
+    pub(crate) fn spaces(
+        &mut self,
+        id: DeviceId,
+        device: DeviceContext,
+        process: Option<u32>,
+        privileged: bool,
+    ) -> Result<Spaces, Cause> {
+        self.state.counters.current.guest = device.guest().map(|guest| guest.id);
+        if !process.is_none_or(|process| device.has_room_for(process)) {
             return Err(Cause::TypeDisallowed);
         }
+        let process = self.process_context(id.0, &device, process)?;
+        if privileged && !process.allows_privilege() {
+            return Err(Cause::TypeDisallowed);
+        }
+        Ok(self.spaces_of(device, process))
+    }
+
+    fn spaces_of(&mut self, device: DeviceContext, process: ProcessContext) -> Spaces {
+        let guest = device.guest();
         let space = Space {
             guest: guest.map(|guest| guest.id),
             process: process.first().map(|_| process.id()),
         };
-        self.state.counters.current.first = space.process;
-        let spaces = Spaces {
+        let current = &mut self.state.counters.current;
+        (current.guest, current.first) = (space.guest, space.process);
+        Spaces {
             device,
             process,
             guest,
             space,
-        };
-        if (space.guest, space.process) == (None, None) {
-            return Ok(Target::Memory(request.address));
         }
-        let (page, inside) = (request.address & !0xfff, request.address & 0xfff);
+    }
+
+    /// What the tables say of an address, or the cache.
+    pub(crate) fn find(&mut self, wanted: &Wanted, spaces: &Spaces) -> Result<Found, Cause> {
+        let (page, inside) = (wanted.address & !0xfff, wanted.address & 0xfff);
+        if (spaces.space.guest, spaces.space.process) == (None, None) {
+            return Ok(Found {
+                target: Target::Memory(wanted.address),
+                gpa: wanted.address,
+                is_file: false,
+                level: BARE_LEVEL,
+                rights: Rights::ALL,
+                global: false,
+            });
+        }
         let allows = |known: &Page| {
-            let kind = match request.access {
-                Access::Read => known.read,
-                Access::Write => known.write,
-                Access::Execute => known.execute,
-            };
-            kind && known.user != request.privileged
+            wanted.purpose.is_content_with(known.rights) && known.user != wanted.privileged
         };
-        if let Some(known) = self.state.cache.page(space, page, allows) {
-            return Ok(Target::Memory(known.to | inside));
+        if let Some(known) = self.state.cache.page(spaces.space, page, allows) {
+            return Ok(found(&known, inside, spaces));
         }
         self.count(Event::Miss);
-        self.walk(request, &spaces)
+        self.walk(wanted, spaces)
     }
 
     /// Both stages, out of memory.
-    fn walk(&mut self, request: &Request, spaces: &Spaces) -> Result<Target, Cause> {
-        let (address, access) = (request.address, request.access);
-        let (page, inside) = (address & !0xfff, address & 0xfff);
+    fn walk(&mut self, wanted: &Wanted, spaces: &Spaces) -> Result<Found, Cause> {
+        let (page, inside) = (wanted.address & !0xfff, wanted.address & 0xfff);
         let (guest, process) = (spaces.guest.as_ref(), &spaces.process);
         let first = match process.first() {
             Some((scheme, root)) => {
@@ -131,47 +216,54 @@ impl Iommu {
                     scheme,
                     root,
                     update: spaces.device.updates_first(),
-                    privileged: request.privileged,
+                    privileged: wanted.privileged,
                     sees_users: process.sees_users(),
                 };
-                self.walk_first(&first, guest, address, access)?
+                self.walk_first(&first, guest, wanted.address, wanted.purpose)?
             }
-            None => same(page),
+            None => Leaf::same(page),
         };
         let gpa = first.page | inside;
         let second = match guest {
             Some(guest) => {
                 if let Some(entry) = spaces.device.message_entry(gpa) {
-                    return self.interrupt_file(guest.id, entry, gpa, access);
+                    let rights = first.rights.and(Rights::MESSAGES);
+                    return Ok(Found {
+                        target: self.interrupt_file(guest.id, entry, gpa, wanted.purpose)?,
+                        gpa,
+                        is_file: true,
+                        level: 0,
+                        rights,
+                        global: false,
+                    });
                 }
-                self.walk_second(guest, gpa, access)?
+                self.walk_second(guest, gpa, wanted.purpose.after(first.rights))?
             }
-            None => same(first.page),
+            None => Leaf::same(first.page),
         };
-        self.state.cache.keep_page(Page {
+        let known = Page {
             space: spaces.space,
             from: page,
             gpa: first.page,
             to: second.page,
             first_level: first.level,
             second_level: second.level,
-            read: first.read && second.read,
-            write: first.write && second.write,
-            execute: first.execute && second.execute,
-            user: !request.privileged,
-            global: process.first().is_some() && first.global,
-        });
-        Ok(Target::Memory(second.page | inside))
+            rights: first.rights.and(second.rights),
+            user: !wanted.privileged,
+            global: first.global,
+        };
+        self.state.cache.keep_page(known);
+        Ok(found(&known, inside, spaces))
     }
 
-    /// Where an access to a guest's interrupt file goes, whose MSI table entry is at `place`
+    /// Where a transaction with a guest's interrupt file goes, whose MSI table entry is at `place`
     /// (section "Process to translate addresses of MSIs").
     fn interrupt_file(
         &mut self,
         guest: u16,
         place: u64,
         gpa: u64,
-        access: Access,
+        purpose: Purpose,
     ) -> Result<Target, Cause> {
         const M_MRIF: u64 = 1;
         const M_BASIC: u64 = 3;
@@ -207,9 +299,9 @@ impl Iommu {
             }
             _ => return Err(Cause::MsiMisconfigured),
         };
-        match access {
-            Access::Execute => Err(Cause::Access),
-            Access::Read | Access::Write => Ok(target),
+        match purpose {
+            Purpose::Access(Access::Execute) => Err(Cause::Access),
+            _ => Ok(target),
         }
     }
 
@@ -227,30 +319,33 @@ impl Iommu {
             process: process.then_some((control >> 12) as u32 & 0xf_ffff),
             privileged: process && control & debug::PRIVILEGED != 0,
             address: self.state.request_address,
+            address_type: AddressType::Untranslated,
             access,
         };
-        self.state.response = match self.try_translate(&request) {
+        self.state.response = match self.translate(&request) {
             Ok(Translated { target, .. }) => {
                 let (Target::Memory(page) | Target::Mrif { notice: page, .. }) = target;
                 (page >> 12 << 10) & (0xfff_ffff_ffff << 10)
             }
-            Err(fault) => {
-                self.report(&request, fault);
-                debug::FAULT
-            }
+            Err(DmaFault) => debug::FAULT,
         };
         self.state.request_control &= !debug::GO;
     }
 }
 
-/// What a stage that translates nothing says.
-fn same(page: u64) -> Leaf {
-    Leaf {
-        page,
-        level: 0,
-        read: true,
-        write: true,
-        execute: true,
-        global: false,
+/// What a page that is known says of the byte `inside` it.
+fn found(known: &Page, inside: u64, spaces: &Spaces) -> Found {
+    let mut level = known.first_level.min(known.second_level);
+    // Interrupt files within a leaf are translated otherwise.
+    while level > 0 && spaces.device.has_files_within(known.gpa, level) {
+        level -= 1;
+    }
+    Found {
+        target: Target::Memory(known.to | inside),
+        gpa: known.gpa | inside,
+        is_file: false,
+        level,
+        rights: known.rights,
+        global: known.global,
     }
 }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::tables::context::{DeviceContext, ProcessContext};
+use crate::tables::walk::{HIGHEST, Rights};
 
 /// Most entries of each kind.
 const DEVICES: usize = 64;
@@ -46,9 +47,7 @@ pub(crate) struct Page {
     /// Sizes of the leaves that it is from, as levels of page tables.
     pub first_level: u8,
     pub second_level: u8,
-    pub read: bool,
-    pub write: bool,
-    pub execute: bool,
+    pub rights: Rights,
     /// For accesses without supervisor privilege; else for those with it.
     pub user: bool,
     pub global: bool,
@@ -81,7 +80,7 @@ fn keep<T>(entries: &mut VecDeque<T>, most: usize, entry: T) {
 
 /// Whether two addresses are in the same leaf of a level.
 fn same_leaf(a: u64, b: u64, level: u8) -> bool {
-    (a ^ b) >> (12 + 9 * u32::from(level.min(4))) == 0
+    (a ^ b) >> (12 + 9 * u32::from(level.min(HIGHEST))) == 0
 }
 
 impl Cache {

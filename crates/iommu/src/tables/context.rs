@@ -44,13 +44,18 @@ impl Mode {
 /// Fields of `DC.tc`.
 mod tc {
     pub const VALID: u64 = 1;
+    pub const EN_ATS: u64 = 1 << 1;
+    pub const EN_PRI: u64 = 1 << 2;
+    pub const T2GPA: u64 = 1 << 3;
     pub const DTF: u64 = 1 << 4;
     pub const PDTV: u64 = 1 << 5;
+    pub const PRPR: u64 = 1 << 6;
     pub const GADE: u64 = 1 << 7;
     pub const SADE: u64 = 1 << 8;
     pub const DPE: u64 = 1 << 9;
     /// What there is; bits 31:24 are for custom use.
-    pub const KNOWN: u64 = VALID | DTF | PDTV | GADE | SADE | DPE | 0xff << 24;
+    pub const KNOWN: u64 = VALID | ATS | DTF | PDTV | GADE | SADE | DPE | 0xff << 24;
+    const ATS: u64 = EN_ATS | EN_PRI | T2GPA | PRPR;
 }
 
 /// A device context in extended format.
@@ -125,9 +130,14 @@ impl DeviceContext {
             false => is_scheme(self.fsc) && self.tc & tc::DPE == 0,
         };
         let bare = mode(self.iohgatp) == 0;
+        let set = |bits: u64| self.tc & bits != 0;
+        let ats = (set(tc::EN_ATS) || !set(tc::EN_PRI | tc::T2GPA))
+            && (set(tc::EN_PRI) || !set(tc::PRPR))
+            && !(bare && set(tc::T2GPA));
         let aligned = bare || self.iohgatp & 3 == 0;
         let messages = mode(self.msiptp) == 0 || mode(self.msiptp) == 1 && !bare;
         self.tc & !tc::KNOWN == 0
+            && ats
             && first
             && is_scheme(self.iohgatp)
             && aligned
@@ -142,6 +152,26 @@ impl DeviceContext {
         self.tc & tc::DTF != 0
     }
 
+    /// `EN_ATS`: its device may ask for translations, and use them.
+    pub fn allows_ats(&self) -> bool {
+        self.tc & tc::EN_ATS != 0
+    }
+
+    /// `T2GPA`: what its device is told are guest physical addresses.
+    pub fn answers_guest_addresses(&self) -> bool {
+        self.tc & tc::T2GPA != 0
+    }
+
+    /// `EN_PRI`: its device may ask for pages.
+    pub fn allows_page_requests(&self) -> bool {
+        self.tc & tc::EN_PRI != 0
+    }
+
+    /// `PRPR`: its device wants process IDs in answers to page requests.
+    pub fn answers_processes(&self) -> bool {
+        self.tc & tc::PRPR != 0
+    }
+
     /// The second stage, if there is one.
     pub fn guest(&self) -> Option<Guest> {
         let scheme = Scheme::of(mode(self.iohgatp))?;
@@ -153,6 +183,16 @@ impl DeviceContext {
         })
     }
 
+    /// Whether its device may use a process ID: there is a directory, and that is large enough.
+    pub fn has_room_for(&self, process: u32) -> bool {
+        let bits = match (self.tc & tc::PDTV, mode(self.fsc)) {
+            (0, _) => return false,
+            (_, 0) => return true,
+            (_, levels) => [8, 17, 20][(levels as usize - 1).min(2)],
+        };
+        process >> bits == 0
+    }
+
     /// Whether hardware updates A and D bits of the first stage.
     pub fn updates_first(&self) -> bool {
         self.tc & tc::SADE != 0
@@ -160,9 +200,14 @@ impl DeviceContext {
 
     /// Where the MSI table entry of the interrupt file at `gpa` is, if that is one.
     pub fn message_entry(&self, gpa: u64) -> Option<u64> {
-        let page = gpa >> 12;
-        let there = mode(self.msiptp) == 1 && (page ^ self.msi_pattern) & !self.msi_mask == 0;
-        there.then(|| table(self.msiptp) | extract(page, self.msi_mask) << 4)
+        let there = self.has_files_within(gpa, 0);
+        there.then(|| table(self.msiptp) | extract(gpa >> 12, self.msi_mask) << 4)
+    }
+
+    /// Whether some page of the leaf of `level` around `gpa` is an interrupt file.
+    pub fn has_files_within(&self, gpa: u64, level: u8) -> bool {
+        let other = !self.msi_mask & (gpa >> 12 ^ self.msi_pattern);
+        mode(self.msiptp) == 1 && other >> (9 * u32::from(level)) == 0
     }
 }
 
@@ -201,7 +246,7 @@ impl ProcessContext {
     }
 
     /// A process of which nothing is translated by a first stage.
-    const BARE: Self = Self {
+    pub const BARE: Self = Self {
         ta: Self::VALID | Self::ENS,
         fsc: 0,
     };
@@ -255,7 +300,8 @@ impl Iommu {
         Ok(context)
     }
 
-    /// The first stage of an access of `device`.
+    /// The first stage of an access of `device`, whose process ID its context
+    /// [has room for](DeviceContext::has_room_for).
     pub(crate) fn process_context(
         &mut self,
         device: u32,
@@ -263,20 +309,13 @@ impl Iommu {
         process: Option<u32>,
     ) -> Result<ProcessContext, Cause> {
         if context.tc & tc::PDTV == 0 {
-            return match process {
-                None => Ok(ProcessContext {
-                    ta: context.ta | ProcessContext::VALID | ProcessContext::ENS,
-                    fsc: context.fsc,
-                }),
-                Some(_) => Err(Cause::TypeDisallowed),
-            };
+            return Ok(ProcessContext {
+                ta: context.ta | ProcessContext::VALID | ProcessContext::ENS,
+                fsc: context.fsc,
+            });
         }
         let default = (context.tc & tc::DPE != 0).then_some(0);
         let levels = mode(context.fsc);
-        let bits = [0, 8, 17, 20][levels as usize & 3];
-        if process.is_some_and(|process| levels != 0 && process >> bits != 0) {
-            return Err(Cause::TypeDisallowed);
-        }
         let process = process.or(default);
         self.state.counters.current.process = process;
         let Some(process) = process.filter(|_| levels != 0) else {

@@ -1,6 +1,8 @@
 //! Page tables of both stages (Privileged Architecture, sections on Sv39 to Sv57 and their x4
 //! variants).
 
+use serde::{Deserialize, Serialize};
+
 use crate::Iommu;
 use crate::counters::Event;
 use crate::fault::Cause;
@@ -70,18 +72,132 @@ pub(crate) struct First {
     pub sees_users: bool,
 }
 
+/// What tables are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// An access, which is a fault if it is not allowed.
+    Access(Access),
+    /// A translation request, which is told what is allowed.
+    Answer {
+        /// It asks for the right to write.
+        write: bool,
+        /// It asks for the right to execute.
+        execute: bool,
+    },
+}
+
+impl Purpose {
+    /// Whether something is to be executed.
+    fn executes(self) -> bool {
+        match self {
+            Self::Access(access) => access == Access::Execute,
+            Self::Answer { execute, .. } => execute,
+        }
+    }
+
+    /// Whether rights are as much as this needs or asks for.
+    pub fn is_content_with(self, rights: Rights) -> bool {
+        match self {
+            Self::Access(Access::Read) => rights.read,
+            Self::Access(Access::Write) => rights.write,
+            Self::Access(Access::Execute) => rights.execute,
+            Self::Answer { write, execute } => {
+                rights.read && (rights.write || !write) && (rights.execute || !execute)
+            }
+        }
+    }
+
+    /// Whether a leaf with these bits is none for this.
+    fn is_refused_by(self, entry: u64) -> bool {
+        let needed = match self {
+            Self::Access(Access::Read) => pte::R,
+            Self::Access(Access::Write) => pte::W,
+            Self::Access(Access::Execute) => pte::X,
+            Self::Answer { .. } => return false,
+        };
+        entry & needed == 0
+    }
+
+    /// A and D bits that this needs and the entry has not.
+    fn missing(self, entry: u64) -> u64 {
+        let writes = match self {
+            Self::Access(access) => access == Access::Write,
+            Self::Answer { write, .. } => write && entry & pte::W != 0,
+        };
+        let needed = if writes { pte::A | pte::D } else { pte::A };
+        needed & !entry
+    }
+
+    /// What the second stage is asked for when the first one has said this: of what that refuses,
+    /// nothing is done, so that no page is called dirty which cannot be written.
+    pub fn after(self, first: Rights) -> Self {
+        match self {
+            Self::Access(_) => self,
+            Self::Answer { write, execute } => Self::Answer {
+                write: write && first.write,
+                execute,
+            },
+        }
+    }
+}
+
+/// What may be done with a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rights {
+    pub read: bool,
+    /// Only if D is set: the first store has to set it.
+    pub write: bool,
+    pub execute: bool,
+}
+
+impl Rights {
+    pub const ALL: Self = Self {
+        read: true,
+        write: true,
+        execute: true,
+    };
+    /// Those of an interrupt file (section "Process to translate addresses of MSIs").
+    pub const MESSAGES: Self = Self {
+        execute: false,
+        ..Self::ALL
+    };
+
+    /// What both give.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            read: self.read && other.read,
+            write: self.write && other.write,
+            execute: self.execute && other.execute,
+        }
+    }
+}
+
 /// What a leaf says of a page of 4 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leaf {
     /// Address of the page.
     pub page: u64,
+    /// Level of page tables that it is from, which tells its size.
     pub level: u8,
-    pub read: bool,
-    /// Only if D is set: the first store has to set it.
-    pub write: bool,
-    pub execute: bool,
+    pub rights: Rights,
     pub global: bool,
 }
+
+impl Leaf {
+    /// What a stage that translates nothing says.
+    pub fn same(page: u64) -> Self {
+        Self {
+            page,
+            // The other stage limits it.
+            level: HIGHEST,
+            rights: Rights::ALL,
+            global: false,
+        }
+    }
+}
+
+/// The highest level of page tables, that of the root of Sv57.
+pub(crate) const HIGHEST: u8 = 4;
 
 /// Steps of a walk that both stages have.
 enum Step {
@@ -121,29 +237,13 @@ fn leaf(entry: u64, level: u8, address: u64) -> Leaf {
     Leaf {
         page: frame << 12 | inside,
         level,
-        read: entry & pte::R != 0,
-        write: entry & pte::W != 0 && dirty,
-        execute: entry & pte::X != 0,
+        rights: Rights {
+            read: entry & pte::R != 0,
+            write: entry & pte::W != 0 && dirty,
+            execute: entry & pte::X != 0,
+        },
         global: entry & pte::G != 0,
     }
-}
-
-fn allowed(entry: u64, access: Access) -> bool {
-    let needed = match access {
-        Access::Read => pte::R,
-        Access::Write => pte::W,
-        Access::Execute => pte::X,
-    };
-    entry & needed != 0
-}
-
-/// A and D bits that an access needs and the entry has not.
-fn missing(entry: u64, access: Access) -> u64 {
-    let needed = match access {
-        Access::Write => pte::A | pte::D,
-        Access::Read | Access::Execute => pte::A,
-    };
-    needed & !entry
 }
 
 impl Iommu {
@@ -159,7 +259,7 @@ impl Iommu {
             return Ok(address);
         };
         let kind = if write { Access::Write } else { Access::Read };
-        let found = self.walk_second(guest, address, kind);
+        let found = self.walk_second(guest, address, Purpose::Access(kind));
         let leaf = found.map_err(|cause| match cause {
             // Reported with the type of the access that needs the table.
             Cause::Guest { gpa, .. } => Cause::Guest {
@@ -176,7 +276,7 @@ impl Iommu {
         &mut self,
         guest: &Guest,
         gpa: u64,
-        access: Access,
+        purpose: Purpose,
     ) -> Result<Leaf, Cause> {
         let fault = Cause::Guest {
             gpa,
@@ -198,10 +298,10 @@ impl Iommu {
             match step(entry, level).ok_or(fault)? {
                 Step::Table(next) => table = next,
                 Step::Leaf => {
-                    if entry & pte::U == 0 || !allowed(entry, access) {
+                    if entry & pte::U == 0 || purpose.is_refused_by(entry) {
                         return Err(fault);
                     }
-                    let bits = missing(entry, access);
+                    let bits = purpose.missing(entry);
                     if bits != 0 && !guest.update {
                         return Err(fault);
                     }
@@ -219,13 +319,15 @@ impl Iommu {
         first: &First,
         guest: Option<&Guest>,
         address: u64,
-        access: Access,
+        purpose: Purpose,
     ) -> Result<Leaf, Cause> {
         let unused = 64 - first.scheme.bits();
         if ((address << unused) as i64 >> unused) as u64 != address {
             return Err(Cause::Page);
         }
         let mut table = first.root;
+        // An entry that is global makes all below it so.
+        let mut global = 0;
         for level in (0..first.scheme.levels).rev() {
             let shift = 12 + 9 * u32::from(level);
             let at = table + (address >> shift & 0x1ff) * 8;
@@ -233,26 +335,29 @@ impl Iommu {
             self.count(Event::First);
             let entry = self.load_u64(place).ok_or(Cause::Access)?;
             match step(entry, level).ok_or(Cause::Page)? {
-                Step::Table(next) => table = next,
+                Step::Table(next) => {
+                    table = next;
+                    global |= entry & pte::G;
+                }
                 Step::Leaf => {
                     let user = entry & pte::U != 0;
                     let reachable = match first.privileged {
-                        true => !user || first.sees_users && access != Access::Execute,
+                        true => !user || first.sees_users && !purpose.executes(),
                         false => user,
                     };
-                    if !reachable || !allowed(entry, access) {
+                    if !reachable || purpose.is_refused_by(entry) {
                         return Err(Cause::Page);
                     }
-                    let bits = missing(entry, access);
-                    if bits == 0 {
-                        return Ok(leaf(entry, level, address));
-                    }
-                    if !first.update {
-                        return Err(Cause::Page);
-                    }
-                    let place = self.implicit(guest, at, true)?;
-                    let entry = self.update(Event::First, place, entry, bits)?;
-                    return Ok(leaf(entry, level, address));
+                    let bits = purpose.missing(entry);
+                    let entry = match bits {
+                        0 => entry,
+                        _ if !first.update => return Err(Cause::Page),
+                        _ => {
+                            let place = self.implicit(guest, at, true)?;
+                            self.update(Event::First, place, entry, bits)?
+                        }
+                    };
+                    return Ok(leaf(entry | global, level, address));
                 }
             }
         }

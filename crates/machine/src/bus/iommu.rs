@@ -6,7 +6,7 @@ use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::{
     DeviceId, Dma, GuestRam, MmioDevice, Persist, StateError, StateReader, StateWriter,
 };
-use trapless_iommu::{Access, Arrived, Iommu, Request, Target, WIRES};
+use trapless_iommu::{Access, AddressType, Arrived, Iommu, Request, Target, WIRES};
 
 use crate::bus::dma::{self, Message, Messages, post};
 use crate::bus::map;
@@ -94,6 +94,7 @@ impl Dma for Translating {
             process: None,
             privileged: false,
             address,
+            address_type: AddressType::Untranslated,
             access: match access {
                 DmaAccess::Read => Access::Read,
                 DmaAccess::Write => Access::Write,

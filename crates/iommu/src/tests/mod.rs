@@ -9,6 +9,8 @@ use vm_memory::GuestMemoryBackend;
 use super::*;
 use crate::registers::at;
 
+mod ats;
+
 const RAM: u64 = 0x8000_0000;
 /// Where the tests put things.
 const DDT: u64 = RAM;
@@ -160,6 +162,7 @@ impl Rig {
             process,
             privileged: false,
             address,
+            address_type: AddressType::Untranslated,
             access,
         };
         match self.iommu.translate(&request).ok()?.target {
@@ -404,7 +407,7 @@ fn wrong_contexts_are_refused() {
     let second = rig.second_stage(LEAF);
     let place = DDT + DEVICE * 64;
     let wrong: [(usize, u64); 12] = [
-        (0, 1 | 1 << 1),  // ATS
+        (0, 1 | 1 << 2),  // PRI without ATS
         (0, 1 | 1 << 10), // big-endian
         (0, 1 | 1 << 32), // reserved
         (0, 1 | 1 << 9),  // DPE without PDTV
@@ -499,7 +502,15 @@ fn commands_are_checked_and_fences_tell() {
     rig.set(at::CQCSR, 3 | 1 << 11);
     rig.set(at::IPSR, 1);
     assert!(!rig.wires[0].0.load(Relaxed));
-    for wrong in [0, 5, 4, VMA | 1 << 34, GVMA | PSCV, 3 | 1 << 7, 2 | 1 << 14] {
+    for wrong in [
+        0,
+        5,
+        4 | 2 << 7,
+        VMA | 1 << 34,
+        GVMA | PSCV,
+        3 | 1 << 7,
+        2 | 1 << 14,
+    ] {
         rig.command(wrong, 0);
         assert_eq!(rig.get(at::CQCSR) & 1 << 10, 1 << 10, "{wrong:#x}");
         rig.set(at::CQT, rig.get(at::CQH) as u32);
