@@ -322,13 +322,20 @@ impl Iommu {
             address_type: AddressType::Untranslated,
             access,
         };
-        self.state.response = match self.translate(&request) {
-            Ok(Translated { target, .. }) => {
-                let (Target::Memory(page) | Target::Mrif { notice: page, .. }) = target;
-                (page >> 12 << 10) & (0xfff_ffff_ffff << 10)
-            }
-            Err(DmaFault) => debug::FAULT,
+        let page = match self.translate(&request) {
+            Ok(Translated { target, .. }) => match target {
+                Target::Memory(page) => Ok(page),
+                // Nothing but a message goes there (section "Debug support").
+                Target::Mrif { .. } => {
+                    self.report(&Inbound::from(&request), Cause::TypeDisallowed.into());
+                    Err(DmaFault)
+                }
+            },
+            Err(fault) => Err(fault),
         };
+        self.state.response = page.map_or(debug::FAULT, |page| {
+            (page >> 12 << 10) & (0xfff_ffff_ffff << 10)
+        });
         self.state.request_control &= !debug::GO;
     }
 }

@@ -555,6 +555,12 @@ fn the_debug_interface_translates() {
     rig.set64(at::TR_REQ_CTL, DEVICE << 40 | 1);
     assert_eq!(rig.iommu.read(at::TR_RESPONSE, 8) & 1, 1);
     assert_eq!(rig.fault().0, 23);
+    // A file in memory is no place for what is not a message.
+    rig.put(MSI, &[MRIF >> 2 | 3, 0]);
+    rig.set64(at::TR_REQ_IOVA, 0x2800_0000);
+    rig.set64(at::TR_REQ_CTL, DEVICE << 40 | 1);
+    assert_eq!(rig.iommu.read(at::TR_RESPONSE, 8), 1);
+    assert_eq!(rig.fault().0, 260);
 }
 
 /// Promise: what is remembered is saved, too: a stale entry is stale after a checkpoint.
