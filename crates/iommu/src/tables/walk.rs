@@ -357,7 +357,10 @@ impl Iommu {
                             self.update(Event::First, place, entry, bits)?
                         }
                     };
-                    return Ok(leaf(entry | global, level, address));
+                    let mut found = leaf(entry | global, level, address);
+                    // With supervisor privilege nobody executes pages of users.
+                    found.rights.execute &= !(first.privileged && user);
+                    return Ok(found);
                 }
             }
         }

@@ -541,6 +541,33 @@ fn full_queues_and_masked_messages() {
     assert_eq!(rig.posted.lock().unwrap().len(), 2);
 }
 
+/// Promise: what an access with supervisor privilege may read of a user's page is not executed
+/// because it is remembered.
+#[test]
+fn a_known_page_of_a_user_is_not_executed_with_privilege() {
+    const PDTV: u64 = 1 << 5;
+    let mut rig = Rig::new();
+    let pdt = RAM + 0x4_0000;
+    let first = rig.first_stage(LEAF);
+    rig.context(PDTV, 0, 1 << 60 | pdt >> 12);
+    // V, ENS, SUM.
+    rig.put(pdt + 7 * 16, &[7, first]);
+    let mut go = |access| {
+        let request = Request {
+            device: DeviceId(DEVICE as u32),
+            process: Some(7),
+            privileged: true,
+            address: 0x4000_1000,
+            address_type: AddressType::Untranslated,
+            access,
+        };
+        rig.iommu.translate(&request).is_ok()
+    };
+    assert!(!go(Access::Execute));
+    assert!(go(Access::Read));
+    assert!(!go(Access::Execute));
+}
+
 /// Promise: software can ask what a device's access would do.
 #[test]
 fn the_debug_interface_translates() {
