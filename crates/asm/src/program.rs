@@ -199,6 +199,8 @@ instructions! {
     sltiu(rd: Reg, rs1: Reg, imm: i32) = i(0x13, 3, rd, rs1, imm);
     /// `sll rd, rs1, rs2`.
     sll(rd: Reg, rs1: Reg, rs2: Reg) = r(0x33, 1, 0, rd, rs1, rs2);
+    /// `and rd, rs1, rs2`.
+    and(rd: Reg, rs1: Reg, rs2: Reg) = r(0x33, 7, 0, rd, rs1, rs2);
     /// `or rd, rs1, rs2`.
     or(rd: Reg, rs1: Reg, rs2: Reg) = r(0x33, 6, 0, rd, rs1, rs2);
     /// `nop`.

@@ -10,6 +10,7 @@ use vm_memory::{
 };
 
 use crate::GuestRam;
+use crate::ats::TranslationAgent;
 
 /// Who makes an access: the `device_id` of an IOMMU, which of a PCI function is its routing ID
 /// (bus, device and function number).
@@ -64,6 +65,11 @@ pub trait Dma: Send + Sync {
     /// Whether addresses of devices can be others than physical ones, as behind an IOMMU.
     fn translates(&self) -> bool {
         false
+    }
+
+    /// Who tells devices translations that they remember, if somebody does.
+    fn agent(&self) -> Option<&dyn TranslationAgent> {
+        None
     }
 }
 

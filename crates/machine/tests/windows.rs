@@ -55,12 +55,6 @@ impl Sink for Ways {
     }
 }
 
-fn store(a: &mut Asm, addr: u64, size: u8, value: u64) {
-    a.li(T0, addr).li(T1, value);
-    // sb, sh, sw, sd
-    a.word(trapless_asm::s(0x23, size.ilog2(), T0, T1, 0));
-}
-
 /// A host that has a vhart halted, and a function that interrupts once by a message of `data` to
 /// `addr`. It reads `hnotify`, and whether the function's used ring has moved by then.
 fn program(addr: u64, data: u64, iommu: bool) -> Asm {
@@ -76,30 +70,24 @@ fn program(addr: u64, data: u64, iommu: bool) -> Asm {
     set(&mut a, csr::HNQBASE, hnqbase::EN | QUEUE);
     set(&mut a, csr::HIFMAP, hifmap::V | 1 << hifmap::DOM_SHIFT);
     set(&mut a, csr::HIFMAP, state::HALTED << hifmap::STATE_SHIFT);
-    store(
-        &mut a,
+    a.store(
         CONTROL + wcontrol::DOMAINS,
         8,
         wcontrol::DOMAINS_V | DOMAINS | 1,
     );
-    store(
-        &mut a,
-        CONTROL + wcontrol::TABLE,
-        8,
-        wcontrol::TABLE_V | TABLE | 3,
-    );
+    a.store(CONTROL + wcontrol::TABLE, 8, wcontrol::TABLE_V | TABLE | 3);
     if iommu {
         // A directory of one level.
-        store(&mut a, map::IOMMU + 0x10, 8, DIRECTORY >> 2 | 2);
+        a.store(map::IOMMU + 0x10, 8, DIRECTORY >> 2 | 2);
     }
     // BARs; memory and bus master.
-    store(&mut a, FUNCTION + 0x14, 4, MSIX);
-    store(&mut a, FUNCTION + 0x20, 4, BAR);
-    store(&mut a, FUNCTION + 0x24, 4, 0);
-    store(&mut a, FUNCTION + 4, 2, 6);
+    a.store(FUNCTION + 0x14, 4, MSIX);
+    a.store(FUNCTION + 0x20, 4, BAR);
+    a.store(FUNCTION + 0x24, 4, 0);
+    a.store(FUNCTION + 4, 2, 6);
     // MSI-X: the first entry, then its capability.
     for (offset, value) in [(0, addr & 0xffff_ffff), (4, addr >> 32), (8, data), (12, 0)] {
-        store(&mut a, MSIX + offset, 4, value);
+        a.store(MSIX + offset, 4, value);
     }
     a.li(S0, FUNCTION).lbu(T2, S0, 0x34).li(A0, 0x11);
     let (search, found) = (a.here(), a.label());
@@ -126,7 +114,7 @@ fn program(addr: u64, data: u64, iommu: bool) -> Asm {
         (0x14, 1, 0xf),
         (0x3000, 2, 0),
     ] {
-        store(&mut a, BAR + offset, size, value);
+        a.store(BAR + offset, size, value);
     }
     a.li(S0, DATA);
     a.csrr(T0, csr::HNOTIFY).sd(T0, S0, 0);

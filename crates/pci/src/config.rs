@@ -144,6 +144,9 @@ pub(crate) struct Config {
     /// Where the next capability goes, and the pointer that leads there.
     next: usize,
     link: usize,
+    /// Where the last extended capability is, if there is one, and where the next one goes.
+    last_extended: Option<usize>,
+    next_extended: usize,
 }
 
 impl Config {
@@ -187,6 +190,8 @@ impl Config {
             bars: bars.to_vec(),
             next: CAPABILITIES,
             link: register::CAPABILITIES,
+            last_extended: None,
+            next_extended: EXTENDED,
         };
         let class = identity.class << 8 | u32::from(identity.revision);
         config.put(8, &class.to_le_bytes());
@@ -202,17 +207,25 @@ impl Config {
         self.allow(at, &registers.writable);
     }
 
-    /// Adds the only extended capability; returns where it is.
+    /// Adds an extended capability; returns where it is.
     ///
     /// # Panics
     /// If there is no room: a mistake in the function.
     pub fn extend(&mut self, capability: &Extended) -> usize {
+        let at = self.next_extended;
         let header = u32::from(capability.id) | 1 << 16;
-        self.put(EXTENDED, &header.to_le_bytes());
-        self.put(EXTENDED + 4, &capability.body);
-        self.allow(EXTENDED + 4, &capability.writable);
+        self.put(at, &header.to_le_bytes());
+        self.put(at + 4, &capability.body);
+        self.allow(at + 4, &capability.writable);
+        if let Some(last) = self.last_extended {
+            // Bits 31:20 of the header say where the next one is.
+            let link = (at as u16) << 4 | self.u16(last + 2);
+            self.set_u16(last + 2, link);
+        }
+        self.last_extended = Some(at);
+        self.next_extended = (at + 4 + capability.body.len()).next_multiple_of(4);
         self.initial = self.bytes.clone();
-        EXTENDED
+        at
     }
 
     /// Adds a capability; returns where it is.

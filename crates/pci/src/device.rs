@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use trapless_devices::ats::Message;
 use trapless_devices::{DeviceId, StateError, StateReader, StateWriter};
 
 use crate::config::Bar;
@@ -138,6 +139,18 @@ impl Device {
             function.write(bar, offset, data);
         }
         self.tell_siblings();
+    }
+
+    /// Passes a message to a function; answers whether the function takes it.
+    pub fn take(&mut self, function: usize, message: &Message) -> bool {
+        match (self.function(function), message) {
+            (Some(function), Message::Invalidate(what)) => function.invalidate(what),
+            (Some(function), Message::Respond(answer)) => {
+                function.answered(answer);
+                true
+            }
+            (None, _) => false,
+        }
     }
 
     pub fn poll(&mut self) {

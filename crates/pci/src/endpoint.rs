@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use trapless_devices::ats::{GroupResponse, Invalidation};
 use trapless_devices::{DeviceId, StateError, StateReader, StateWriter};
 
+use crate::ats::Capabilities;
 use crate::config::{Bar, Capability, Config, command, register};
 use crate::function::{Function, Layout};
 use crate::msi::Msi;
@@ -55,6 +57,7 @@ pub(crate) struct Endpoint {
     msix: Option<usize>,
     msi: Option<usize>,
     access: Option<usize>,
+    ats: Option<Capabilities>,
 }
 
 impl Endpoint {
@@ -76,6 +79,7 @@ impl Endpoint {
             (layout.msi_vectors != 0).then(|| config.add(&Msi::capability(layout.msi_vectors)));
         let own: Vec<usize> = layout.capabilities.iter().map(|c| config.add(c)).collect();
         let express = config.add(&express_capability());
+        let ats = layout.ats.then(|| Capabilities::new(&mut config));
         Self {
             function,
             kind,
@@ -86,6 +90,7 @@ impl Endpoint {
             msix,
             msi,
             access: layout.access.map(|index| own[index]),
+            ats,
         }
     }
 
@@ -105,7 +110,13 @@ impl Endpoint {
         }
         self.config
             .show_intx(self.port.wanted && self.kind == Kind::Physical);
+        if let Some(ats) = &self.ats {
+            ats.show(&mut self.config, &self.port.gate.translations);
+        }
         self.config.read(offset, data);
+        if let Some(ats) = &self.ats {
+            ats.hide(&mut self.config);
+        }
     }
 
     /// Writes the configuration space.
@@ -142,6 +153,9 @@ impl Endpoint {
                 .with_msix(|msix, send| msix.control(control, send));
         }
         self.follow_msi();
+        if let Some(ats) = &self.ats {
+            ats.follow(&mut self.config, &self.port.gate.translations);
+        }
         if self.port.is_master() && !before {
             self.function.resume(&mut self.port);
         }
@@ -177,6 +191,21 @@ impl Endpoint {
         }
     }
 
+    /// Forgets translations; answers whether it is one that remembers them.
+    pub fn invalidate(&mut self, what: &Invalidation) -> bool {
+        self.port.gate.translations.invalidate(what)
+    }
+
+    /// Takes an answer to a page request.
+    pub fn answered(&mut self, answer: &GroupResponse) {
+        if self.ats.is_none() {
+            return;
+        }
+        if let Some(code) = self.port.gate.translations.answered(answer) {
+            self.function.answered(code, &mut self.port);
+        }
+    }
+
     pub fn poll(&mut self) {
         self.function.poll(&mut self.port);
     }
@@ -197,6 +226,7 @@ impl Endpoint {
     /// Function level reset (section 6.6.2).
     pub fn reset(&mut self) {
         self.config.reset();
+        self.port.gate.translations.reset();
         self.function.reset();
         self.port.wanted = false;
         if let Some(msix) = &mut self.port.msix {
@@ -215,6 +245,9 @@ impl Endpoint {
         if let Some(msix) = &self.port.msix {
             msix.save(to);
         }
+        if self.ats.is_some() {
+            self.port.gate.translations.save(to);
+        }
         self.function.save(to);
     }
 
@@ -232,6 +265,11 @@ impl Endpoint {
         self.port.gate.set(command & command::MASTER != 0);
         self.port.allowed = command & command::INTX_DISABLE == 0;
         self.follow_msi();
+        if let Some(ats) = &self.ats {
+            let translations = &self.port.gate.translations;
+            translations.restore(from)?;
+            ats.follow(&mut self.config, translations);
+        }
         self.function.restore(from)
     }
 }

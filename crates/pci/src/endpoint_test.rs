@@ -10,12 +10,17 @@
 //!
 //! A command is carried out when it is written. INTA is asserted until the status is read, since
 //! the driver has no other way to acknowledge it.
+//!
+//! With ATS its transfers use translations that it remembers; with page requests a transfer waits
+//! for a page that is not there, and its status says nothing until then.
 
+use trapless_devices::ats::ResponseCode;
 use trapless_devices::{
     DeviceEvents, DeviceMemory, StateError, StateReader, StateWriter, fill_le, value_le,
 };
 use vm_memory::{Bytes, GuestAddress};
 
+use crate::ats::Asked;
 use crate::config::{Bar, BarKind, Identity};
 use crate::function::{Function, Layout};
 use crate::port::Port;
@@ -59,6 +64,9 @@ const MSI_VECTORS: u16 = 32;
 const MSIX_VECTORS: u16 = 64;
 /// Longest transfer, in bytes.
 const MAX_TRANSFER: u32 = 4 << 20;
+/// How often a transfer is tried again at once. Nobody has to let it wait for a page: an IOMMU
+/// whose queue is full answers by itself.
+const MAX_TRIES: usize = 8;
 
 /// Offsets of registers.
 mod register {
@@ -160,6 +168,8 @@ pub struct EndpointTest {
     doorbell: bool,
     /// What the next transfer to memory begins with.
     pattern: u64,
+    /// Command of the transfer that waits for a page.
+    waiting: Option<u32>,
 }
 
 impl EndpointTest {
@@ -172,6 +182,7 @@ impl EndpointTest {
             behind: MEMORY.map(Memory::new),
             doorbell: false,
             pattern: 1,
+            waiting: None,
         }
     }
 
@@ -195,9 +206,12 @@ impl EndpointTest {
     fn carry_out(&mut self, command: u32, port: &mut Port) {
         self.set(register::COMMAND, 0);
         self.set(register::STATUS, 0);
+        self.waiting = None;
         let outcome = match command {
             command::RAISE_INTX | command::RAISE_MSI | command::RAISE_MSIX => 0,
-            command::READ | command::WRITE | command::COPY => self.transfer(command),
+            command::READ | command::WRITE | command::COPY => {
+                return self.try_transfer(command, port);
+            }
             command::ENABLE_DOORBELL => {
                 self.doorbell = true;
                 status::DOORBELL_ENABLED
@@ -216,8 +230,35 @@ impl EndpointTest {
                     .guest_error(NAME, "command that there is not, or two at once");
             }
         };
+        self.finish(outcome, port);
+    }
+
+    /// A command is over.
+    fn finish(&mut self, outcome: u32, port: &mut Port) {
         self.add_status(outcome);
         self.interrupt(port);
+    }
+
+    /// Transfers, unless a page has to be waited for.
+    fn try_transfer(&mut self, command: u32, port: &mut Port) {
+        let mut outcome = 0;
+        for _ in 0..MAX_TRIES {
+            outcome = self.transfer(command);
+            let invalid = status::SOURCE_INVALID | status::DESTINATION_INVALID;
+            let asked = match outcome & invalid {
+                0 => Asked::No,
+                _ => port.request_page(),
+            };
+            match asked {
+                Asked::Answered(ResponseCode::Success) => {}
+                Asked::Answered(_) | Asked::No => break,
+                Asked::Waits => {
+                    self.waiting = Some(command);
+                    return;
+                }
+            }
+        }
+        self.finish(outcome, port);
     }
 
     /// Does something with the memory whose BAR the register of sizes names; returns what becomes
@@ -347,6 +388,7 @@ impl Function for EndpointTest {
             vectors: MSIX_VECTORS,
             msix_bar: MSIX_BAR,
             msi_vectors: MSI_VECTORS,
+            ats: true,
             capabilities: Vec::new(),
             access: None,
         }
@@ -404,7 +446,22 @@ impl Function for EndpointTest {
         }
     }
 
+    fn answered(&mut self, code: ResponseCode, port: &mut Port) {
+        let Some(command) = self.waiting.take() else {
+            return;
+        };
+        match code {
+            ResponseCode::Success => self.try_transfer(command, port),
+            ResponseCode::InvalidRequest | ResponseCode::Failure => {
+                // It fails once more, and nobody is asked for the page.
+                let outcome = self.transfer(command);
+                self.finish(outcome, port);
+            }
+        }
+    }
+
     fn reset(&mut self) {
+        self.waiting = None;
         self.registers = fresh();
         self.behind = MEMORY.map(Memory::new);
         self.doorbell = false;
@@ -419,6 +476,7 @@ impl Function for EndpointTest {
         }
         to.number(self.doorbell);
         to.number(self.pattern);
+        to.number(self.waiting.unwrap_or(0));
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
@@ -440,6 +498,11 @@ impl Function for EndpointTest {
         }
         self.doorbell = from.flag()?;
         self.pattern = from.number()?;
+        self.waiting = match from.number()? {
+            0 => None,
+            command @ (command::READ | command::WRITE | command::COPY) => Some(command),
+            _ => return Err(another),
+        };
         Ok(())
     }
 }

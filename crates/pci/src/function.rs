@@ -1,5 +1,6 @@
 //! What a function has of its own.
 
+use trapless_devices::ats::ResponseCode;
 use trapless_devices::{StateError, StateReader, StateWriter};
 
 use crate::config::{Bar, Capability, Identity};
@@ -20,6 +21,8 @@ pub struct Layout {
     /// Number of MSI vectors, a power of two up to 32; 0: it has no MSI, as functions with MSI-X
     /// need none.
     pub msi_vectors: u16,
+    /// It remembers translations, and may ask for pages (ATS, PRI).
+    pub ats: bool,
     /// Capabilities of its own.
     pub capabilities: Vec<Capability>,
     /// Index among them of one through which software reaches BARs by accesses to the
@@ -65,6 +68,11 @@ pub trait Function: Send {
     /// Whether it stopped in the middle of its work, and wants `poll` soon.
     fn needs_poll(&self) -> bool {
         false
+    }
+
+    /// A page that it [asked for](Port::request_page) has been answered.
+    fn answered(&mut self, code: ResponseCode, port: &mut Port) {
+        let _ = (code, port);
     }
 
     /// Function level reset: as after power-on, but for the back-end.

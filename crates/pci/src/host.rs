@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use trapless_devices::ats::{Completion, Message, TranslationAgent};
 use trapless_devices::{
     DeviceId, DeviceMemory, Dma, GuestRam, IrqLine, MmioDevice, Persist, StateError, StateReader,
     StateWriter,
@@ -139,6 +140,29 @@ impl Host {
         })
     }
 
+    /// Passes on the messages that are on their way to functions.
+    fn deliver(&mut self) {
+        let dma = self.dma.clone();
+        let Some(agent) = dma.agent() else {
+            return;
+        };
+        while let Some((id, message)) = agent.take_message() {
+            let (number, function) = (id.0 as usize >> 3, id.0 as usize & 7);
+            let device = self.devices.get_mut(number);
+            let taken = device.is_some_and(|device| device.take(function, &message));
+            match message {
+                Message::Invalidate(what) if taken => agent.complete(&Completion {
+                    device: id,
+                    tags: 1 << what.tag,
+                    count: 1,
+                }),
+                // Whoever does not answer now never will.
+                Message::Invalidate(what) => agent.time_out(what.tag),
+                Message::Respond(_) => {}
+            }
+        }
+    }
+
     /// Looks where regions are. A region at 0 has not been placed.
     fn place_regions(&mut self) {
         let devices = self.devices.iter().enumerate();
@@ -203,6 +227,7 @@ impl MmioDevice for Host {
     }
 
     fn poll(&mut self) {
+        self.deliver();
         self.devices.iter_mut().for_each(Device::poll);
         self.drive();
     }
@@ -213,7 +238,8 @@ impl MmioDevice for Host {
     }
 
     fn needs_poll(&self) -> bool {
-        self.devices.iter().any(Device::needs_poll)
+        let messages = self.dma.agent().is_some_and(TranslationAgent::has_messages);
+        messages || self.devices.iter().any(Device::needs_poll)
     }
 }
 
@@ -264,6 +290,7 @@ impl Function for Bridge {
             vectors: 0,
             msix_bar: 0,
             msi_vectors: 0,
+            ats: false,
             capabilities: Vec::new(),
             access: None,
         }

@@ -24,6 +24,7 @@
 //! | `config` | configuration space |
 //! | `msix` | MSI-X table and pending bits |
 //! | `msi` | the older kind of messages |
+//! | `ats` | translations that functions remember, and pages that they ask for |
 //! | `port` | what a function reaches: interrupts, and memory if it is bus master |
 //! | `function` | what a function has of its own |
 //! | `virtio` | the PCI transport of virtio devices |
@@ -34,6 +35,7 @@
 //! devices, functions act only inside a call, and whatever comes from a guest is untrusted: it may
 //! stop the function that it was sent to, and nothing else.
 
+mod ats;
 mod config;
 mod device;
 mod endpoint;
@@ -49,6 +51,7 @@ mod port;
 mod sriov;
 pub mod virtio;
 
+pub use ats::Asked;
 pub use config::{Bar, BarKind, Capability, Identity};
 pub use endpoint_test::EndpointTest;
 pub use function::{Function, Layout};

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use trapless_devices::ats::TranslationAgent;
 use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::{DeviceId, Dma};
 
+use crate::ats::{Asked, Cache};
 use crate::msi::Msi;
 use crate::msix::{Msix, Send};
 
@@ -13,6 +15,8 @@ use crate::msix::{Msix, Send};
 pub(crate) struct Gate {
     upstream: Arc<dyn Dma>,
     open: AtomicBool,
+    /// Never enabled in functions without ATS.
+    pub translations: Cache,
 }
 
 impl Gate {
@@ -20,6 +24,7 @@ impl Gate {
         Self {
             upstream,
             open: AtomicBool::new(false),
+            translations: Cache::default(),
         }
     }
 
@@ -40,8 +45,9 @@ impl Dma for Gate {
         len: u64,
         access: DmaAccess,
     ) -> Result<Extent, DmaFault> {
+        let upstream = &*self.upstream;
         match self.is_open() {
-            true => self.upstream.locate(device, address, len, access),
+            true => (self.translations).locate(upstream, device, address, len, access),
             false => Err(DmaFault),
         }
     }
@@ -54,6 +60,10 @@ impl Dma for Gate {
 
     fn translates(&self) -> bool {
         self.upstream.translates()
+    }
+
+    fn agent(&self) -> Option<&dyn TranslationAgent> {
+        self.upstream.agent()
     }
 }
 
@@ -112,6 +122,12 @@ impl Port {
     /// Asserts or deasserts INTA.
     pub fn set_intx(&mut self, asserted: bool) {
         self.wanted = asserted;
+    }
+
+    /// Asks for the page that the last access failed for, if the function may ask.
+    pub fn request_page(&mut self) -> Asked {
+        let upstream = &*self.gate.upstream;
+        self.gate.translations.request_page(upstream, self.device)
     }
 
     /// Whether INTA is asserted.

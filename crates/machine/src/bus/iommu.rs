@@ -2,6 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use trapless_devices::ats::{
+    self, Completion, GroupResponse, PageRequest, Refusal, Translation, TranslationAgent,
+    TranslationRequest,
+};
 use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::{
     DeviceId, Dma, GuestRam, MmioDevice, Persist, StateError, StateReader, StateWriter,
@@ -81,9 +85,10 @@ pub(crate) struct Translating {
     messages: Messages,
 }
 
-impl Dma for Translating {
-    fn locate(
+impl Translating {
+    fn locate_as(
         &self,
+        address_type: AddressType,
         device: DeviceId,
         address: u64,
         len: u64,
@@ -94,7 +99,7 @@ impl Dma for Translating {
             process: None,
             privileged: false,
             address,
-            address_type: AddressType::Untranslated,
+            address_type,
             access: match access {
                 DmaAccess::Read => Access::Read,
                 DmaAccess::Write => Access::Write,
@@ -110,6 +115,18 @@ impl Dma for Translating {
             Target::Mrif { .. } => Err(DmaFault),
         }
     }
+}
+
+impl Dma for Translating {
+    fn locate(
+        &self,
+        device: DeviceId,
+        address: u64,
+        len: u64,
+        access: DmaAccess,
+    ) -> Result<Extent, DmaFault> {
+        self.locate_as(AddressType::Untranslated, device, address, len, access)
+    }
 
     fn message(&self, device: DeviceId, address: u64, data: u32) {
         let arrived = self.iommu.lock().message(device, address, data);
@@ -120,5 +137,45 @@ impl Dma for Translating {
 
     fn translates(&self) -> bool {
         true
+    }
+
+    fn agent(&self) -> Option<&dyn TranslationAgent> {
+        Some(self)
+    }
+}
+
+impl TranslationAgent for Translating {
+    fn translation(&self, request: &TranslationRequest) -> Result<Translation, Refusal> {
+        self.iommu.lock().translation(request)
+    }
+
+    fn locate_translated(
+        &self,
+        device: DeviceId,
+        address: u64,
+        len: u64,
+        access: DmaAccess,
+    ) -> Result<Extent, DmaFault> {
+        self.locate_as(AddressType::Translated, device, address, len, access)
+    }
+
+    fn request_page(&self, request: &PageRequest) -> Option<GroupResponse> {
+        self.iommu.lock().request_page(request)
+    }
+
+    fn take_message(&self) -> Option<(DeviceId, ats::Message)> {
+        self.iommu.lock().take_message()
+    }
+
+    fn has_messages(&self) -> bool {
+        self.iommu.lock().has_messages()
+    }
+
+    fn complete(&self, completion: &Completion) {
+        self.iommu.lock().complete(completion);
+    }
+
+    fn time_out(&self, tag: u8) {
+        self.iommu.lock().time_out(tag);
     }
 }

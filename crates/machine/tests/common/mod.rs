@@ -18,6 +18,12 @@ pub trait Program {
     /// Powers the machine off through the test finisher.
     fn power_off(&mut self);
 
+    /// Stores `value` in `size` bytes; uses T0 and T1.
+    fn store(&mut self, addr: u64, size: u8, value: u64);
+
+    /// Waits until bits of the word at `addr` are `value`; uses T0 to T2 and A0.
+    fn wait(&mut self, addr: u64, bits: u64, value: u64);
+
     /// The program as firmware.
     fn payload(&self) -> Payload;
 }
@@ -27,6 +33,18 @@ impl Program for Asm {
         self.li(T0, 0x10_0000).li(T1, 0x5555).sw(T1, T0, 0);
         let forever = self.here();
         self.j(forever);
+    }
+
+    fn store(&mut self, addr: u64, size: u8, value: u64) {
+        self.li(T0, addr).li(T1, value);
+        // sb, sh, sw, sd
+        self.word(trapless_asm::s(0x23, size.ilog2(), T0, T1, 0));
+    }
+
+    fn wait(&mut self, addr: u64, bits: u64, value: u64) {
+        self.li(T1, bits).li(T2, value).li(A0, addr);
+        let again = self.here();
+        self.lw(T0, A0, 0).and(T0, T0, T1).bne(T0, T2, again);
     }
 
     fn payload(&self) -> Payload {

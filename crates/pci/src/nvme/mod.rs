@@ -324,6 +324,7 @@ impl Function for Nvme {
             vectors: PAIRS as u16,
             msix_bar: MSIX_BAR,
             msi_vectors: 0,
+            ats: false,
             capabilities: Vec::new(),
             access: None,
         }

@@ -221,6 +221,7 @@ impl<D: VirtioDevice> Function for VirtioPci<D> {
             vectors: self.vectors(),
             msix_bar: MSIX_BAR,
             msi_vectors: 0,
+            ats: false,
             capabilities: vec![
                 access(),
                 part(1, part_at(0), registers::LEN, &[]),

@@ -4,8 +4,9 @@
 #![allow(dead_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use trapless_devices::ats::TranslationAgent;
 use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::virtio::VirtioDevice;
 use trapless_devices::virtio::rng::{Rng, SeededEntropy};
@@ -13,6 +14,10 @@ use trapless_devices::{DeviceId, Dma, GuestRam, IrqLine, MmioDevice};
 use trapless_pci::virtio::VirtioPci;
 use trapless_pci::{Host, Parts, Windows};
 use vm_memory::{Bytes, GuestAddress};
+
+pub use agent::Agent;
+
+pub mod agent;
 
 pub const RAM: u64 = 0x8000_0000;
 pub const RAM_LEN: u64 = 0x10_0000;
@@ -39,6 +44,8 @@ impl IrqLine for Wire {
 pub struct System {
     messages: Mutex<Vec<(u32, u64, u32)>>,
     accessed: Mutex<Vec<u32>>,
+    /// Tells translations, if a test has set that up.
+    pub agent: OnceLock<Agent>,
 }
 
 impl Dma for System {
@@ -51,7 +58,7 @@ impl Dma for System {
     ) -> Result<Extent, DmaFault> {
         self.accessed.lock().unwrap().push(device.0);
         let guarded = RAM + RAM_LEN - 0x1000;
-        match access == DmaAccess::Write && address + len > guarded {
+        match access == DmaAccess::Write && address.saturating_add(len) > guarded {
             true => Err(DmaFault),
             false => Ok(Extent { address, len }),
         }
@@ -62,6 +69,10 @@ impl Dma for System {
             .lock()
             .unwrap()
             .push((device.0, address, data));
+    }
+
+    fn agent(&self) -> Option<&dyn TranslationAgent> {
+        self.agent.get().map(|agent| agent as &dyn TranslationAgent)
     }
 }
 
