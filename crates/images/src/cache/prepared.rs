@@ -5,7 +5,9 @@ use crate::digest::{sha256_file, sha256_parts};
 use crate::error::{Result, io};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A package that went into an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -72,7 +74,58 @@ pub(crate) fn load_intact(folder: &Path) -> Option<Prepared> {
     let mut prepared: Prepared = serde_json::from_slice(&text).ok()?;
     // The cache may have been moved as a whole.
     prepared.path = folder.join(prepared.path.file_name()?);
-    (sha256_file(&prepared.path).ok()? == prepared.sha256).then_some(prepared)
+    is_intact(&prepared, &folder.join("checked.json")).then_some(prepared)
+}
+
+/// How a file is told from what it was: the host changes one of these whenever it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Version {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds of the last change of the file or its attributes.
+    changed: (i64, i64),
+    /// Hash that the file had.
+    sha256: String,
+}
+
+impl Version {
+    fn of(prepared: &Prepared) -> Option<Self> {
+        let found = fs::metadata(&prepared.path).ok()?;
+        Some(Self {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.len(),
+            changed: (found.ctime(), found.ctime_nsec()),
+            sha256: prepared.sha256.clone(),
+        })
+    }
+
+    /// Whether a write from now on gives the file another time.
+    fn is_old(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |now| now.as_secs());
+        i64::try_from(now).is_ok_and(|now| self.changed.0.saturating_add(2) <= now)
+    }
+}
+
+/// Whether an image is what was written. Hashing a hundred megabytes takes longer than Linux needs
+/// to boot, so that the version that was checked last is kept in the file `checked`.
+fn is_intact(prepared: &Prepared, checked: &Path) -> bool {
+    let Some(version) = Version::of(prepared) else {
+        return false;
+    };
+    let last = fs::read(checked).ok();
+    let last = last.and_then(|text| serde_json::from_slice::<Version>(&text).ok());
+    if last.as_ref() == Some(&version) {
+        return true;
+    }
+    let intact = sha256_file(&prepared.path).is_ok_and(|sha256| sha256 == prepared.sha256);
+    if intact && version.is_old() && Version::of(prepared).as_ref() == Some(&version) {
+        // In another user's cache nothing is kept.
+        let _ = fs::write(checked, serde_json::to_vec(&version).unwrap_or_default());
+    }
+    intact
 }
 
 #[cfg(test)]
@@ -97,5 +150,32 @@ mod tests {
         assert_eq!(load_intact(temp.path()), Some(prepared));
         fs::write(&path, "c0ntent").unwrap();
         assert_eq!(load_intact(temp.path()), None);
+    }
+
+    #[test]
+    fn an_image_is_read_again_only_if_it_was_written() {
+        let temp = tempfile::tempdir().unwrap();
+        let (path, checked) = (temp.path().join("x"), temp.path().join("checked.json"));
+        fs::write(&path, "content").unwrap();
+        let mut prepared = Prepared {
+            sha256: sha256_file(&path).unwrap(),
+            path: path.clone(),
+            size: 7,
+            packages: Vec::new(),
+        };
+        assert!(is_intact(&prepared, &checked));
+        assert!(!checked.exists(), "a write at the same time would not show");
+        fs::write(&path, "c0ntent").unwrap();
+        // As if it had been found intact some time ago.
+        let version = Version::of(&prepared).unwrap();
+        fs::write(&checked, serde_json::to_vec(&version).unwrap()).unwrap();
+        assert!(is_intact(&prepared, &checked), "not read");
+        prepared.sha256 = "another".to_owned();
+        assert!(!is_intact(&prepared, &checked));
+        prepared.sha256 = version.sha256;
+        let copy = temp.path().join("copy");
+        fs::copy(&path, &copy).unwrap();
+        fs::rename(&copy, &path).unwrap();
+        assert!(!is_intact(&prepared, &checked), "another file");
     }
 }
