@@ -42,6 +42,10 @@ impl CodeCache {
     }
 }
 
+/// Cycles after which it is noted where a hart is: a few turns of one of many harts, for which that
+/// would be a large part of the work.
+const SEEN_EVERY: u64 = 4000;
+
 /// A jump that can be linked.
 #[derive(Clone, Copy)]
 struct Unlinked {
@@ -68,9 +72,9 @@ impl Hart {
                     return None;
                 }
                 site = None;
-                if let Some(page) = self.fetched_page() {
-                    let offset = page_offset(self.state.pc) as u32;
-                    code.see(page, offset, self.state.cycles - since);
+                self.watch.unseen += self.state.cycles - since;
+                if self.watch.unseen >= SEEN_EVERY {
+                    self.be_seen(code);
                 }
                 let stop = self.attend(code, plat, until);
                 if stop.is_some() {
@@ -113,6 +117,15 @@ impl Hart {
             self.link(code, site, target);
             site = self.enter_compiled(code, target, plat);
         }
+    }
+
+    /// Notes where the hart is, for regions.
+    fn be_seen(&mut self, code: &mut CodeCache) {
+        if let Some(page) = self.fetched_page() {
+            let offset = page_offset(self.state.pc) as u32;
+            code.see(page, offset, self.watch.unseen);
+        }
+        self.watch.unseen = 0;
     }
 
     /// Links the jump at which compiled code returned, unless its code was dropped.

@@ -30,6 +30,13 @@ impl Waits {
         self.0.fill(UNKNOWN);
     }
 
+    /// The first hart from `hart` on that may have to run before `time` (cycles).
+    #[inline]
+    pub fn next_due(&self, hart: usize, time: u64) -> Option<usize> {
+        let mut times = self.0.get(hart..)?.iter();
+        Some(hart + times.position(|until| *until < time)?)
+    }
+
     /// Until when `hart` waits in cycles, if that is known.
     #[inline]
     pub fn until(&self, hart: usize) -> Option<u64> {

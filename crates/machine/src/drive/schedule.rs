@@ -79,12 +79,13 @@ impl Machine {
                 }
                 self.clock.due.remove(0);
             }
-            while self.clock.turn < self.harts.len() {
+            while let Some(hart) = self.next_turn() {
+                self.clock.turn = hart;
                 let watcher: Option<&mut dyn Observer> = match &mut observer {
                     Some(observer) => Some(&mut **observer),
                     None => None,
                 };
-                if let Some(outcome) = self.turn(self.clock.turn, watcher) {
+                if let Some(outcome) = self.turn(hart, watcher) {
                     return outcome;
                 }
                 self.clock.turn += 1;
@@ -162,7 +163,7 @@ impl Machine {
         }
         let quantum = self.config.quantum;
         let input = self.input.next();
-        let others = self.others_wake();
+        let others = self.others_wake(now.saturating_add(quantum));
         // A device that has more to do is polled in the next round, which must not be long.
         self.bus.concerned = self.bus.touched;
         self.bus.alone = !self.bus.concerned && others > now.saturating_add(quantum);
@@ -179,24 +180,38 @@ impl Machine {
         (self.config.quantum * QUANTA_ALONE).max(1)
     }
 
-    /// When the wait of a hart ends; `None` if it does not wait.
-    fn wait(&self, hart: usize) -> Option<u64> {
-        let known = self.bus.interrupts.waits.until(hart);
-        known.or_else(|| {
-            let (hart, feed) = (&self.harts[hart], &self.bus.interrupts.feeds[hart]);
-            hart.waiting()
-                .then(|| feed.wake_time().min(hart.wake_time()))
-        })
+    /// Whose turn is next in this round. One of many harts runs most of the time, and is found
+    /// without a look at those that wait.
+    fn next_turn(&self) -> Option<usize> {
+        let waits = &self.bus.interrupts.waits;
+        waits.next_due(self.clock.turn, self.clock.horizon)
     }
 
-    /// When a second hart will run unless another one wakes it earlier; in the past if two harts
-    /// run.
-    fn others_wake(&self) -> u64 {
+    /// When the wait of a hart ends; `None` if it does not wait.
+    #[inline]
+    fn wait(&self, hart: usize) -> Option<u64> {
+        let known = self.bus.interrupts.waits.until(hart);
+        known.or_else(|| self.unknown_wait(hart))
+    }
+
+    /// The same for one of which nothing is noted.
+    fn unknown_wait(&self, hart: usize) -> Option<u64> {
+        let (hart, feed) = (&self.harts[hart], &self.bus.interrupts.feeds[hart]);
+        hart.waiting()
+            .then(|| feed.wake_time().min(hart.wake_time()))
+    }
+
+    /// When a second hart will run unless another one wakes it earlier. Times up to `soon`, as that
+    /// of two harts that run, are not told apart.
+    fn others_wake(&self, soon: u64) -> u64 {
         let (mut first, mut second) = (u64::MAX, u64::MAX);
         for hart in 0..self.harts.len() {
             let time = self.wait(hart).unwrap_or(0);
             second = second.min(time.max(first));
             first = first.min(time);
+            if second <= soon {
+                break;
+            }
         }
         second
     }
