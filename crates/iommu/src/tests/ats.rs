@@ -222,12 +222,70 @@ fn ranges_are_as_large_as_leaves() {
     rig.put(MSI, &[MRIF >> 2 | 3, 0]);
     let file = rig.ask(0x2800_0000, false).unwrap();
     assert!(file.untranslated_only && file.write && file.len == 0x1000);
+    // A first stage may forbid to write there.
+    rig.put(SECOND, &[pte(SECOND + 0x4000, 1)]);
+    rig.command(GVMA, 0);
+    rig.put(DATA + 0x1000, &[pte(0x2000, 1)]);
+    rig.put(DATA + 0x2000, &[pte(0x3000, 1)]);
+    rig.put(DATA + 0x3000, &[pte(0x2800_0000, READ_ONLY)]);
+    rig.context(EN_ATS, rig.second_stage(LEAF), 8 << 60 | 1);
+    rig.command(INVAL_DDT, 0);
+    let file = rig.ask(0, false).unwrap();
+    assert!(file.untranslated_only && file.read && !file.write);
     rig.context(EN_ATS, 0, 0);
     rig.command(INVAL_DDT, 0);
     assert_eq!(
         told(rig.ask(0x5234_5678, true)),
         (0x4000_0000, 1 << 30, true, true)
     );
+}
+
+/// Promise: privilege and execution are a process's; what a process may execute it may read, and
+/// what is in a table for all of them is global.
+#[test]
+fn processes_ask_for_more() {
+    const PDTV: u64 = 1 << 5;
+    let mut rig = Rig::new();
+    let pdt = RAM + 0x4_0000;
+    let first = rig.first_stage(LEAF);
+    rig.context(EN_ATS | PDTV, 0, 1 << 60 | pdt >> 12);
+    // V, ENS, SUM.
+    rig.put(pdt + 7 * 16, &[7, first]);
+    // The second page is for execution only, and the upper table for all processes.
+    rig.put(FIRST + 0x2000 + 8, &[pte(DATA, 0xd9)]);
+    rig.put(FIRST + 8, &[pte(FIRST + 0x1000, 1 | 1 << 5)]);
+    let ask = |rig: &mut Rig, process, privileged, address| {
+        let request = TranslationRequest {
+            device: DeviceId(DEVICE as u32),
+            process,
+            privileged,
+            execute: true,
+            no_write: true,
+            address,
+        };
+        rig.iommu.translation(&request).unwrap()
+    };
+    let told = ask(&mut rig, Some(7), false, 0x4000_0000);
+    assert!(told.execute && told.global && !told.privileged);
+    let told = ask(&mut rig, Some(7), false, 0x4000_1000);
+    assert!(!told.execute && !told.read);
+    let told = ask(&mut rig, Some(7), true, 0x4000_0000);
+    assert!(
+        told.privileged && !told.read,
+        "a user's page is not executed"
+    );
+    let told = ask(&mut rig, None, true, 0x4000_0000);
+    assert!(told.read && !told.execute && !told.global && !told.privileged);
+    let wide = Request {
+        device: DeviceId(DEVICE as u32),
+        process: Some(256),
+        privileged: false,
+        address: DATA,
+        address_type: AddressType::Translated,
+        access: Access::Read,
+    };
+    assert!(rig.iommu.translate(&wide).is_err());
+    assert_eq!(rig.fault().0, 260);
 }
 
 /// Promise: page requests arrive in the queue and interrupt; those that cannot are answered as the
@@ -296,19 +354,22 @@ fn page_requests_are_queued_or_answered() {
     assert_eq!(rig.want(Some(9), 0x4000, true), invalid);
     rig.set64(at::DDTP, 0);
     assert_eq!(rig.want(Some(9), 0x4000, true), failure);
-    // A Stop Marker wants no answer.
-    let stop = rig.iommu.request_page(&PageRequest {
-        device: DeviceId(DEVICE as u32),
-        process: Some(9),
-        privileged: false,
-        execute: false,
-        address: 0,
-        group: 0,
-        last: true,
-        write: false,
-        read: false,
-    });
-    assert_eq!(stop, None);
+    // A Stop Marker, which a process sends, wants no answer.
+    let mut stop = |process| {
+        rig.iommu.request_page(&PageRequest {
+            device: DeviceId(DEVICE as u32),
+            process,
+            privileged: false,
+            execute: false,
+            address: 0,
+            group: 0,
+            last: true,
+            write: false,
+            read: false,
+        })
+    };
+    assert_eq!(stop(Some(9)), None);
+    assert!(stop(None).is_some());
 }
 
 /// Promise: a fence waits until functions have forgotten, and says if one has not answered.

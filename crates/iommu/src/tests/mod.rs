@@ -406,15 +406,17 @@ fn wrong_contexts_are_refused() {
     let mut rig = Rig::new();
     let second = rig.second_stage(LEAF);
     let place = DDT + DEVICE * 64;
-    let wrong: [(usize, u64); 12] = [
-        (0, 1 | 1 << 2),  // PRI without ATS
-        (0, 1 | 1 << 10), // big-endian
-        (0, 1 | 1 << 32), // reserved
-        (0, 1 | 1 << 9),  // DPE without PDTV
-        (1, second | 1),  // not aligned
-        (1, 7 << 60),     // no scheme
-        (1, 0),           // messages without a second stage
-        (2, 1),           // reserved
+    let wrong: [(usize, u64); 14] = [
+        (0, 1 | 1 << 2),          // PRI without ATS
+        (0, 1 | 1 << 3),          // T2GPA without ATS
+        (0, 1 | 1 << 1 | 1 << 6), // PRPR without PRI
+        (0, 1 | 1 << 10),         // big-endian
+        (0, 1 | 1 << 32),         // reserved
+        (0, 1 | 1 << 9),          // DPE without PDTV
+        (1, second | 1),          // not aligned
+        (1, 7 << 60),             // no scheme
+        (1, 0),                   // messages without a second stage
+        (2, 1),                   // reserved
         (3, 8 << 60 | 1 << 44),
         (4, 2 << 60),
         (5, 1 << 47),
