@@ -276,6 +276,21 @@ fn processes_ask_for_more() {
     );
     let told = ask(&mut rig, None, true, 0x4000_0000);
     assert!(told.read && !told.execute && !told.global && !told.privileged);
+    // What is wrong with the tables has the cause of a fetch.
+    let root = rig.word(FIRST + 8);
+    rig.put(FIRST + 8, &[pte(0x7000_0000, 1)]);
+    rig.command(VMA, 0);
+    let request = TranslationRequest {
+        device: DeviceId(DEVICE as u32),
+        process: Some(7),
+        privileged: false,
+        execute: true,
+        no_write: true,
+        address: 0x4000_0000,
+    };
+    assert_eq!(rig.iommu.translation(&request), Err(Refusal::Aborted));
+    assert_eq!(rig.fault().0, 1);
+    rig.put(FIRST + 8, &[root]);
     let wide = Request {
         device: DeviceId(DEVICE as u32),
         process: Some(256),
@@ -286,6 +301,11 @@ fn processes_ask_for_more() {
     };
     assert!(rig.iommu.translate(&wide).is_err());
     assert_eq!(rig.fault().0, 260);
+    // Without processes nothing holds for all of them.
+    rig.context(EN_ATS, 0, first);
+    rig.command(INVAL_DDT, 0);
+    let told = ask(&mut rig, None, false, 0x4000_0000);
+    assert!(told.read && !told.global);
 }
 
 /// Promise: page requests arrive in the queue and interrupt; those that cannot are answered as the
@@ -338,6 +358,9 @@ fn page_requests_are_queued_or_answered() {
     rig.set(at::PQCSR, 1);
     assert_eq!(rig.want(Some(9), 0x4000, true), failure, "no memory");
     assert_eq!(rig.get(at::PQCSR) >> 8 & 3, 1);
+    rig.set(at::PQH, 1);
+    let again = rig.want(Some(9), 0x4000, true);
+    assert_eq!(again, failure, "although it is full");
     rig.no_fault();
     // Who may not ask learns that, with the process ID if the device wants it.
     rig.context_of_a_guest(EN_ATS, LEAF);
@@ -370,6 +393,25 @@ fn page_requests_are_queued_or_answered() {
     };
     assert_eq!(stop(Some(9)), None);
     assert!(stop(None).is_some());
+    // Privilege and execution are in the record.
+    rig.context_of_a_guest(EN_ATS | EN_PRI, LEAF);
+    rig.set64(at::DDTP, DDT >> 2 | 2);
+    rig.set(at::PQCSR, 0);
+    rig.set(at::PQCSR, 1);
+    rig.set(at::PQH, 0);
+    let request = PageRequest {
+        device: DeviceId(DEVICE as u32),
+        process: Some(9),
+        privileged: true,
+        execute: true,
+        address: 0,
+        group: 0,
+        last: true,
+        write: false,
+        read: true,
+    };
+    assert_eq!(rig.iommu.request_page(&request), None);
+    assert_eq!(rig.word(PAGES), first | 3 << 33);
 }
 
 /// Promise: a fence waits until functions have forgotten, and says if one has not answered.
@@ -417,6 +459,29 @@ fn fences_wait_for_functions() {
     assert_eq!(rig.get(at::IPSR), 1);
     rig.set(at::CQCSR, 3 | 1 << 9);
     assert_eq!(rig.word(DATA + 8), 0x66, "told once");
+}
+
+/// Promise: a message goes to the function that the command names, in another segment if that is
+/// given; reserved bits make it none.
+#[test]
+fn commands_name_functions() {
+    let mut rig = Rig::new();
+    rig.command(PRGR | 7 << 56, 0);
+    rig.command(PRGR | 7 << 56 | 1 << 33, 0);
+    let devices = [(); 2].map(|()| rig.iommu.take_message().unwrap().0.0);
+    assert_eq!(devices, [DEVICE as u32, 7 << 16 | DEVICE as u32]);
+    for wrong in [
+        INVAL | 1 << 10,
+        PRGR | 1 << 11,
+        INVAL | 1 << 34,
+        PRGR | 1 << 39,
+    ] {
+        rig.command(wrong, 0);
+        assert_eq!(rig.get(at::CQCSR) & 1 << 10, 1 << 10, "{wrong:#x}");
+        rig.set(at::CQT, rig.get(at::CQH) as u32);
+        rig.set(at::CQCSR, 3 | 1 << 10);
+    }
+    assert!(!rig.iommu.has_messages());
 }
 
 /// Promise: commands wait while no tag is free or too many messages are on their way, and none is
