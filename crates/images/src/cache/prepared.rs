@@ -74,10 +74,11 @@ pub(crate) fn load_intact(folder: &Path) -> Option<Prepared> {
     let mut prepared: Prepared = serde_json::from_slice(&text).ok()?;
     // The cache may have been moved as a whole.
     prepared.path = folder.join(prepared.path.file_name()?);
-    is_intact(&prepared, &folder.join("checked.json")).then_some(prepared)
+    is_intact(&prepared, &folder.join("checked.json"), now()).then_some(prepared)
 }
 
-/// How a file is told from what it was: the host changes one of these whenever it is written.
+/// How a file is told from what it was: the host changes one of these when it is written. What a
+/// disk loses is found when the file is hashed again, a day later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Version {
     device: u64,
@@ -88,6 +89,16 @@ struct Version {
     /// Hash that the file had.
     sha256: String,
 }
+
+/// The version that was found intact, and when, in seconds.
+#[derive(Serialize, Deserialize)]
+struct Checked {
+    version: Version,
+    at: i64,
+}
+
+/// How long that counts, in seconds.
+const DAY: i64 = 24 * 3600;
 
 impl Version {
     fn of(prepared: &Prepared) -> Option<Self> {
@@ -101,29 +112,34 @@ impl Version {
         })
     }
 
-    /// Whether a write from now on gives the file another time.
-    fn is_old(&self) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |now| now.as_secs());
-        i64::try_from(now).is_ok_and(|now| self.changed.0.saturating_add(2) <= now)
+    /// Whether a write at `now` or later gives the file another time.
+    fn is_old(&self, now: i64) -> bool {
+        self.changed.0.saturating_add(2) <= now
     }
 }
 
-/// Whether an image is what was written. Hashing a hundred megabytes takes longer than Linux needs
-/// to boot, so that the version that was checked last is kept in the file `checked`.
-fn is_intact(prepared: &Prepared, checked: &Path) -> bool {
+/// Seconds of the host's clock.
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0))
+}
+
+/// Whether an image is what was written. Hashing a hundred megabytes takes a third as long as
+/// Linux needs to boot, so that the version that was checked last is kept in the file `checked`.
+fn is_intact(prepared: &Prepared, checked: &Path, now: i64) -> bool {
     let Some(version) = Version::of(prepared) else {
         return false;
     };
     let last = fs::read(checked).ok();
-    let last = last.and_then(|text| serde_json::from_slice::<Version>(&text).ok());
-    if last.as_ref() == Some(&version) {
+    let last = last.and_then(|text| serde_json::from_slice::<Checked>(&text).ok());
+    if last.is_some_and(|last| last.version == version && (last.at..last.at + DAY).contains(&now)) {
         return true;
     }
     let intact = sha256_file(&prepared.path).is_ok_and(|sha256| sha256 == prepared.sha256);
-    if intact && version.is_old() && Version::of(prepared).as_ref() == Some(&version) {
+    if intact && version.is_old(now) && Version::of(prepared).as_ref() == Some(&version) {
+        let text = serde_json::to_vec(&Checked { version, at: now });
         // In another user's cache nothing is kept.
-        let _ = fs::write(checked, serde_json::to_vec(&version).unwrap_or_default());
+        let _ = fs::write(checked, text.unwrap_or_default());
     }
     intact
 }
@@ -163,19 +179,31 @@ mod tests {
             size: 7,
             packages: Vec::new(),
         };
-        assert!(is_intact(&prepared, &checked));
+        let changed = Version::of(&prepared).unwrap().changed.0;
+        assert!(is_intact(&prepared, &checked, changed + 1));
         assert!(!checked.exists(), "a write at the same time would not show");
-        fs::write(&path, "c0ntent").unwrap();
-        // As if it had been found intact some time ago.
+        let later = changed + 10;
+        assert!(is_intact(&prepared, &checked, later));
+        assert!(checked.exists());
+        fs::write(&path, "other content").unwrap();
+        assert!(!is_intact(&prepared, &checked, later), "written");
+        // As if that had been found intact some time ago.
         let version = Version::of(&prepared).unwrap();
-        fs::write(&checked, serde_json::to_vec(&version).unwrap()).unwrap();
-        assert!(is_intact(&prepared, &checked), "not read");
+        let known = Checked { version, at: later };
+        fs::write(&checked, serde_json::to_vec(&known).unwrap()).unwrap();
+        let version = known.version;
+        assert!(is_intact(&prepared, &checked, later + 5), "not read");
+        assert!(!is_intact(&prepared, &checked, later + DAY), "a day later");
+        assert!(
+            !is_intact(&prepared, &checked, later - 5),
+            "the clock was set"
+        );
         prepared.sha256 = "another".to_owned();
-        assert!(!is_intact(&prepared, &checked));
+        assert!(!is_intact(&prepared, &checked, later));
         prepared.sha256 = version.sha256;
         let copy = temp.path().join("copy");
         fs::copy(&path, &copy).unwrap();
         fs::rename(&copy, &path).unwrap();
-        assert!(!is_intact(&prepared, &checked), "another file");
+        assert!(!is_intact(&prepared, &checked, later), "another file");
     }
 }
