@@ -42,7 +42,8 @@ impl Iommu {
             address_type: AddressType::Untranslated,
             access: Access::Write,
         };
-        match self.translate(&request)?.target {
+        let found = self.translate(&request)?;
+        match found.target {
             Target::Memory(address) => Ok(Arrived::At(address)),
             Target::Mrif {
                 file,
@@ -62,7 +63,8 @@ impl Iommu {
                 let bits = self.load_u64(place).map(|bits| bits | 1 << (data % 64));
                 let stored = bits.and_then(|bits| self.store(place, &bits.to_le_bytes()));
                 if stored.is_none() {
-                    self.report(&Inbound::from(&request), Fault::from(Cause::MrifAccess));
+                    let (cause, quiet) = (Cause::MrifAccess, found.quiet);
+                    self.report(&Inbound::from(&request), Fault { cause, quiet });
                     return Err(DmaFault);
                 }
                 // Whether the identity is enabled is for whoever gets the notice. If nothing takes

@@ -39,6 +39,8 @@ pub struct Translated {
     pub target: Target,
     /// How many bytes from its address on it holds for.
     pub len: u64,
+    /// `DC.tc.DTF` of the device: what is found wrong later is not reported either.
+    pub(crate) quiet: bool,
 }
 
 /// What an address is looked up for.
@@ -94,16 +96,15 @@ impl Iommu {
             return Ok(Translated {
                 target: Target::Memory(request.address),
                 len: u64::MAX,
+                quiet: false,
             });
         }
         let device = self.located(request.device)?;
+        let quiet = device.is_quiet();
         let target = self.with_context(request, device);
-        let target = target.map_err(|cause| Fault {
-            cause,
-            quiet: device.is_quiet(),
-        })?;
+        let target = target.map_err(|cause| Fault { cause, quiet })?;
         let len = 0x1000 - (request.address & 0xfff);
-        Ok(Translated { target, len })
+        Ok(Translated { target, len, quiet })
     }
 
     /// A transaction begins.
@@ -323,11 +324,12 @@ impl Iommu {
             access,
         };
         let page = match self.translate(&request) {
-            Ok(Translated { target, .. }) => match target {
+            Ok(Translated { target, quiet, .. }) => match target {
                 Target::Memory(page) => Ok(page),
                 // Nothing but a message goes there (section "Debug support").
                 Target::Mrif { .. } => {
-                    self.report(&Inbound::from(&request), Cause::TypeDisallowed.into());
+                    let cause = Cause::TypeDisallowed;
+                    self.report(&Inbound::from(&request), Fault { cause, quiet });
                     Err(DmaFault)
                 }
             },

@@ -590,6 +590,16 @@ fn the_debug_interface_translates() {
     rig.set64(at::TR_REQ_CTL, DEVICE << 40 | 1);
     assert_eq!(rig.iommu.read(at::TR_RESPONSE, 8), 1);
     assert_eq!(rig.fault().0, 260);
+    // The device's context may want none of its faults reported.
+    rig.context(1 << 4, second, 0);
+    rig.command(INVAL_DDT, 0);
+    rig.set64(at::TR_REQ_CTL, DEVICE << 40 | 1);
+    assert_eq!(rig.iommu.read(at::TR_RESPONSE, 8), 1);
+    rig.put(MSI, &[3, 0]);
+    rig.command(GVMA, 0);
+    let device = DeviceId(DEVICE as u32);
+    assert!(rig.iommu.message(device, 0x2800_0000, 7).is_err());
+    rig.no_fault();
 }
 
 /// Promise: what is remembered is saved, too: a stale entry is stale after a checkpoint.
