@@ -54,10 +54,18 @@ pub(crate) struct Messages {
 pub(crate) struct NoRoom;
 
 impl Messages {
-    /// Whether it holds no more than it can.
+    /// Whether it holds nothing but what it can.
     pub fn is_sound(&self) -> bool {
-        let tags = |message: &Outgoing| message.tag.is_none_or(|tag| usize::from(tag) < TAGS);
-        self.outgoing.len() <= MAX_MESSAGES && self.outgoing.iter().all(tags)
+        let is_pending = |message: &Outgoing| {
+            message.tag.is_none_or(|tag| {
+                let pending = self.pending.get(usize::from(tag)).copied().flatten();
+                pending.is_some_and(|pending| pending.device == message.device)
+            })
+        };
+        let counts = |pending: &Pending| pending.completions < 8;
+        self.outgoing.len() <= MAX_MESSAGES
+            && self.outgoing.iter().all(is_pending)
+            && self.pending.iter().flatten().all(counts)
     }
 
     /// Whether a request has not been completed yet.
@@ -362,4 +370,31 @@ fn record(request: &PageRequest) -> [u64; 2] {
         | u64::from(request.last) << 2
         | u64::from(request.group & 0x1ff) << 3;
     [process | device, request.address & !0xfff | flags]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: messages out of a checkpoint are some that could be on their way.
+    #[test]
+    fn impossible_messages_are_told() {
+        let mut sent = Messages::default();
+        assert!(sent.invalidate(8, None, 0).is_ok());
+        assert!(sent.is_sound());
+        let mut of_another = sent.clone();
+        of_another.outgoing[0].device = 9;
+        let mut unknown = sent.clone();
+        unknown.outgoing[0].tag = Some(40);
+        let mut completed = sent.clone();
+        completed.pending[0] = None;
+        let mut counted = sent;
+        counted.pending[0] = counted.pending[0].map(|pending| Pending {
+            completions: 8,
+            ..pending
+        });
+        for wrong in [of_another, unknown, completed, counted] {
+            assert!(!wrong.is_sound());
+        }
+    }
 }

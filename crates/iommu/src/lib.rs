@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   hart: registers --> Iommu <-- translate, message: accesses and messages of devices
-//!                        |   \
+//!                        |   \ <-> ats: functions that remember translations
 //!         queues in memory    caches --> DDT, PDT, page tables, MSI tables in memory
 //! ```
 //!
@@ -91,7 +91,8 @@ pub enum Step {
         /// Interrupt identity.
         identity: u16,
     },
-    /// An access of a device was refused, whether its context wants that to be reported or not.
+    /// An access or a request of a device was refused, whether its context wants that to be
+    /// reported or not.
     Refused {
         /// The device.
         device: DeviceId,

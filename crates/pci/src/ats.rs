@@ -17,6 +17,8 @@ use trapless_devices::{DeviceId, Dma, StateError, StateReader, StateWriter};
 
 use crate::config::{Config, Extended};
 
+/// Bytes of the header of a capability.
+const HEADER: usize = 4;
 /// IDs of the capabilities.
 const ATS: u16 = 0x0f;
 const PRI: u16 = 0x13;
@@ -30,7 +32,11 @@ const PRI_STATUS: usize = 6;
 const ATS_WRITABLE: u16 = ENABLE_ATS | 0x1f;
 const ENABLE_ATS: u16 = 1 << 15;
 const ENABLE_PRI: u16 = 1 << 0;
-/// Page requests that wait for an answer at once.
+/// Reset: nothing is waited for any more. It is carried out while requests are off.
+const RESET_PRI: u16 = 1 << 1;
+const PRI_CAPACITY: usize = 8;
+const PRI_ALLOCATION: usize = 12;
+/// Page requests that wait for an answer at once; software may allow as many, or none.
 const CAPACITY: u32 = 1;
 
 /// Bits of the status of page requests.
@@ -66,12 +72,12 @@ impl Capabilities {
             body: vec![low, high, 0, 0],
             writable: vec![0, 0, writable, enable],
         });
-        let mut body = vec![0; 4];
-        body.extend(CAPACITY.to_le_bytes());
-        body.extend([0; 4]);
-        let mut writable = vec![ENABLE_PRI as u8, 0, status::CLEARED as u8, 0];
-        writable.extend([0; 4]);
-        writable.extend([0xff; 4]);
+        // Behind the header.
+        let (mut body, mut writable) = (vec![0; PRI_ALLOCATION], vec![0; PRI_ALLOCATION]);
+        body[PRI_CAPACITY - HEADER..][..4].copy_from_slice(&CAPACITY.to_le_bytes());
+        writable[PRI_CONTROL - HEADER] = (ENABLE_PRI | RESET_PRI) as u8;
+        writable[PRI_STATUS - HEADER] = status::CLEARED as u8;
+        writable[PRI_ALLOCATION - HEADER..].fill(0xff);
         let pri = config.extend(&Extended {
             id: PRI,
             body,
@@ -86,20 +92,27 @@ impl Capabilities {
     }
 
     /// Takes over what software has written. Nothing of the status stays in the configuration
-    /// space, so that what is there has been written just now.
-    pub fn follow(&self, config: &mut Config, cache: &Cache) {
+    /// space, so that what is there has been written just now. Answers whether a page request will
+    /// not be answered any more.
+    pub fn follow(&self, config: &mut Config, cache: &Cache) -> bool {
         let mut state = cache.lock();
         state.status &= !config.u16(self.pri + PRI_STATUS);
         config.set_u16(self.pri + PRI_STATUS, 0);
-        state.asks = config.u16(self.pri + PRI_CONTROL) & ENABLE_PRI != 0;
-        if !state.asks {
-            state.waits_for = None;
+        let control = config.u16(self.pri + PRI_CONTROL);
+        config.clear(self.pri + PRI_CONTROL, RESET_PRI);
+        let asks = control & ENABLE_PRI != 0;
+        if asks && !state.asks {
+            state.status = 0;
         }
+        state.asks = asks;
+        state.allowed = config.u32(self.pri + PRI_ALLOCATION) >= CAPACITY;
+        let given_up = control & RESET_PRI != 0 && !asks && state.waits_for.take().is_some();
         let enabled = config.u16(self.ats + ATS_CONTROL) & ENABLE_ATS != 0;
         if !enabled {
             state.entries.clear();
         }
         state.enabled = enabled;
+        given_up
     }
 
     /// No status stands in the configuration space between accesses.
@@ -130,13 +143,14 @@ pub enum Asked {
 #[derive(Default)]
 struct State {
     enabled: bool,
-    /// It may ask for pages.
+    /// It may ask for pages, and for one at once.
     asks: bool,
+    allowed: bool,
     /// Failures and unexpected answers.
     status: u16,
     /// Oldest first.
     entries: VecDeque<Entry>,
-    /// The last page that was not there, or did not allow this.
+    /// The page that the last access failed for.
     missing: Option<(u64, DmaAccess)>,
     /// Group of the page request that has not been answered, and of the next one.
     waits_for: Option<u16>,
@@ -166,6 +180,7 @@ impl Cache {
             return untranslated();
         };
         let mut state = self.lock();
+        state.missing = None;
         if !state.enabled {
             return untranslated();
         }
@@ -180,27 +195,23 @@ impl Cache {
         }
     }
 
-    /// Forgets; answers whether the function is one that remembers at all.
-    pub fn invalidate(&self, what: &Invalidation) -> bool {
-        let mut state = self.lock();
-        if !state.enabled {
-            return false;
-        }
+    /// Forgets.
+    pub fn invalidate(&self, what: &Invalidation) {
         // The function uses no process IDs.
-        if what.process.is_none() {
-            let outside = |entry: &Entry| {
-                let last = entry.from + (entry.what.len - 1);
-                last < what.first || what.last < entry.from
-            };
-            state.entries.retain(outside);
+        if what.process.is_some() {
+            return;
         }
-        true
+        self.lock().entries.retain(|entry| {
+            let last = entry.from + (entry.what.len - 1);
+            last < what.first || what.last < entry.from
+        });
     }
 
     /// Asks for the page that was missing last.
     pub fn request_page(&self, upstream: &dyn Dma, device: DeviceId) -> Asked {
         let mut state = self.lock();
-        let may_ask = state.enabled && state.asks && state.status & status::FAILURE == 0;
+        let works = state.enabled && state.asks && state.status & status::FAILURE == 0;
+        let may_ask = works && state.allowed && state.waits_for.is_none();
         let missing = state.missing.take().filter(|_| may_ask);
         let (Some((address, access)), Some(agent)) = (missing, upstream.agent()) else {
             return Asked::No;
@@ -277,7 +288,8 @@ impl Cache {
                     untranslated_only: from.flag()?,
                 },
             };
-            let whole = len.is_power_of_two() && (start | address) & (len - 1) == 0;
+            let whole = len.is_power_of_two() && len >= 0x1000;
+            let whole = whole && (start | address) & (len - 1) == 0;
             if !whole || state.entries.len() == ENTRIES {
                 return Err(StateError("has an impossible translation cache"));
             }
@@ -290,7 +302,8 @@ impl Cache {
 
 impl State {
     fn status(&self) -> u16 {
-        self.status | if self.asks { 0 } else { status::STOPPED }
+        let stopped = !self.asks && self.waits_for.is_none();
+        self.status | if stopped { status::STOPPED } else { 0 }
     }
 
     /// The translation of an address, if it allows an access.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trapless_devices::ats::{GroupResponse, Invalidation};
+use trapless_devices::ats::{GroupResponse, Invalidation, ResponseCode};
 use trapless_devices::{DeviceId, StateError, StateReader, StateWriter};
 
 use crate::ats::Capabilities;
@@ -153,8 +153,14 @@ impl Endpoint {
                 .with_msix(|msix, send| msix.control(control, send));
         }
         self.follow_msi();
-        if let Some(ats) = &self.ats {
-            ats.follow(&mut self.config, &self.port.gate.translations);
+        let translations = &self.port.gate.translations;
+        let given_up = self
+            .ats
+            .as_ref()
+            .is_some_and(|ats| ats.follow(&mut self.config, translations));
+        if given_up {
+            self.function
+                .answered(ResponseCode::Failure, &mut self.port);
         }
         if self.port.is_master() && !before {
             self.function.resume(&mut self.port);
@@ -191,9 +197,11 @@ impl Endpoint {
         }
     }
 
-    /// Forgets translations; answers whether it is one that remembers them.
+    /// Forgets translations; answers whether it is one that can remember them. Software switches
+    /// that off before it lets a function forget.
     pub fn invalidate(&mut self, what: &Invalidation) -> bool {
-        self.port.gate.translations.invalidate(what)
+        self.port.gate.translations.invalidate(what);
+        self.ats.is_some()
     }
 
     /// Takes an answer to a page request.

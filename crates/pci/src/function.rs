@@ -70,7 +70,7 @@ pub trait Function: Send {
         false
     }
 
-    /// A page that it [asked for](Port::request_page) has been answered.
+    /// A page that it [asked for](Port::request_page) has been answered, or never will be.
     fn answered(&mut self, code: ResponseCode, port: &mut Port) {
         let _ = (code, port);
     }

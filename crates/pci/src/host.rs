@@ -62,6 +62,9 @@ pub struct Host {
     regions: Vec<Region>,
 }
 
+/// Most messages that are passed on in one poll.
+const MAX_MESSAGES: usize = 16;
+
 impl Host {
     /// A host bridge and no other device.
     #[must_use]
@@ -140,13 +143,17 @@ impl Host {
         })
     }
 
-    /// Passes on the messages that are on their way to functions.
+    /// Passes on some of the messages that are on their way to functions. An answer may set one to
+    /// work.
     fn deliver(&mut self) {
         let dma = self.dma.clone();
         let Some(agent) = dma.agent() else {
             return;
         };
-        while let Some((id, message)) = agent.take_message() {
+        for _ in 0..MAX_MESSAGES {
+            let Some((id, message)) = agent.take_message() else {
+                return;
+            };
             let (number, function) = (id.0 as usize >> 3, id.0 as usize & 7);
             let device = self.devices.get_mut(number);
             let taken = device.is_some_and(|device| device.take(function, &message));

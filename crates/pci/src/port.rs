@@ -126,6 +126,9 @@ impl Port {
 
     /// Asks for the page that the last access failed for, if the function may ask.
     pub fn request_page(&mut self) -> Asked {
+        if !self.is_master() {
+            return Asked::No;
+        }
         let upstream = &*self.gate.upstream;
         self.gate.translations.request_page(upstream, self.device)
     }

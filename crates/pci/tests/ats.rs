@@ -18,6 +18,7 @@ const NO_SOURCE: u64 = 1 << 5 | 1 << 7;
 const ATS_CONTROL: u64 = 0x106;
 const PRI_CONTROL: u64 = 0x10c;
 const PRI_STATUS: u64 = 0x10e;
+const PRI_ALLOCATION: u64 = 0x114;
 const STOPPED: u64 = 1 << 8;
 const SOURCE: u64 = 0x5000;
 const TO: u64 = RAM + 0x8000;
@@ -39,6 +40,12 @@ fn rig() -> Rig {
     place(&mut rig);
     rig.set_config(1, ATS_CONTROL, 2, 1 << 15);
     rig
+}
+
+/// Lets the function ask for a page.
+fn allow(rig: &mut Rig) {
+    rig.set_config(1, PRI_ALLOCATION, 4, 1);
+    rig.set_config(1, PRI_CONTROL, 2, 1);
 }
 
 fn agent(rig: &Rig) -> &Agent {
@@ -159,6 +166,8 @@ fn translations_are_remembered() {
     rig.set_config(1, ATS_CONTROL, 2, 0);
     assert_eq!(copy(&mut rig, RAM), COPIED);
     assert!(asked(&rig).is_empty());
+    // It says that it has forgotten all the same.
+    invalidate(&mut rig, None, 0, 0xfff);
     let what = Invalidation {
         tag: 9,
         process: None,
@@ -166,9 +175,10 @@ fn translations_are_remembered() {
         first: 0,
         last: 0xfff,
     };
-    send(&mut rig, 8, Message::Invalidate(what));
-    send(&mut rig, 16, Message::Invalidate(what));
-    assert_eq!(*agent(&rig).timed_out.lock().unwrap(), [9, 9]);
+    for nobody in [0, 9, 16, 0x1_0008] {
+        send(&mut rig, nobody, Message::Invalidate(what));
+    }
+    assert_eq!(*agent(&rig).timed_out.lock().unwrap(), [9; 4]);
     rig.set_config(1, ATS_CONTROL, 2, 1 << 15);
     assert_eq!(copy(&mut rig, SOURCE), COPIED);
     assert_eq!(asked(&rig), [SOURCE, TO]);
@@ -203,6 +213,8 @@ fn pages_are_asked_for() {
     assert_eq!(copy(&mut rig, SOURCE), NO_SOURCE);
     assert_eq!(agent(&rig).wishes.lock().unwrap().len(), 0);
     rig.set_config(1, PRI_CONTROL, 2, 1);
+    assert_eq!(copy(&mut rig, SOURCE), NO_SOURCE, "none is allowed");
+    allow(&mut rig);
     assert_eq!(copy(&mut rig, SOURCE + 8), 0);
     let wish = agent(&rig).wishes.lock().unwrap()[0];
     assert_eq!((wish.device.0, wish.address, wish.group), (8, SOURCE, 0));
@@ -236,13 +248,90 @@ fn pages_are_asked_for() {
     rig.set_config(1, PRI_STATUS, 2, 1);
     assert_eq!(copy(&mut rig, SOURCE), 0);
     assert_eq!(agent(&rig).wishes.lock().unwrap().len(), 5);
+    // Another command is carried out without; its answer is still to come.
+    assert_eq!(copy(&mut rig, SOURCE), 1 << 5 | 1 << 8);
+    respond(&mut rig, 4, ResponseCode::Failure);
+    assert_eq!(
+        (status(&mut rig), rig.config(1, PRI_STATUS, 2)),
+        (1 << 5 | 1 << 8, 1)
+    );
+    // Enabled again, nothing of that is left.
+    rig.set_config(1, PRI_CONTROL, 2, 0);
+    rig.set_config(1, PRI_CONTROL, 2, 1);
+    assert_eq!(rig.config(1, PRI_STATUS, 2), 0);
+    assert_eq!(copy(&mut rig, SOURCE), 0);
+}
+
+/// Promise: a function whose requests are switched off stops when the last one has been answered,
+/// or is given up by a reset, which ends the transfer.
+#[test]
+fn requests_are_switched_off() {
+    let mut rig = rig();
+    allow(&mut rig);
+    assert_eq!(copy(&mut rig, SOURCE), 0);
+    rig.set_config(1, PRI_CONTROL, 2, 0);
+    assert_eq!((status(&mut rig), rig.config(1, PRI_STATUS, 2)), (0, 0));
+    tell(&rig, SOURCE, to(RAM, 0x1000, false));
+    respond(&mut rig, 0, ResponseCode::Success);
+    assert_eq!(
+        (status(&mut rig), rig.config(1, PRI_STATUS, 2)),
+        (COPIED, STOPPED)
+    );
+    allow(&mut rig);
+    assert_eq!(copy(&mut rig, 0x3000), 0);
+    rig.set_config(1, PRI_CONTROL, 2, 3);
+    assert_eq!(
+        (status(&mut rig), rig.config(1, PRI_CONTROL, 2)),
+        (0, 1),
+        "not while it is on"
+    );
+    rig.set_config(1, PRI_CONTROL, 2, 2);
+    assert_eq!(
+        (status(&mut rig), rig.config(1, PRI_STATUS, 2)),
+        (NO_SOURCE, STOPPED)
+    );
+}
+
+/// Promise: a function asks for the page that it wants now, and only as bus master.
+#[test]
+fn the_page_is_that_of_the_last_access() {
+    let mut rig = rig();
+    allow(&mut rig);
+    assert_eq!(copy(&mut rig, SOURCE), 0);
+    respond(&mut rig, 0, ResponseCode::InvalidRequest);
+    assert_eq!(status(&mut rig), NO_SOURCE);
+    rig.set_config(1, 4, 2, 2);
+    assert_eq!(copy(&mut rig, 0x9000), NO_SOURCE);
+    rig.set_config(1, 4, 2, 6);
+    assert_eq!(copy(&mut rig, 0x9000), 0);
+    let wishes = agent(&rig).wishes.lock().unwrap();
+    assert!(wishes.iter().map(|wish| wish.address).eq([SOURCE, 0x9000]));
+}
+
+/// Promise: one poll passes on a bounded number of messages, however many there are.
+#[test]
+fn messages_are_passed_on_some_at_a_time() {
+    let mut rig = rig();
+    let answer = GroupResponse {
+        process: None,
+        group: 0,
+        code: ResponseCode::Success,
+    };
+    let many = (0..40).map(|_| (DeviceId(8), Message::Respond(answer)));
+    agent(&rig).messages.lock().unwrap().extend(many);
+    for left in [24, 8, 0] {
+        assert!(rig.host.needs_poll());
+        rig.host.poll();
+        assert_eq!(agent(&rig).messages.lock().unwrap().len(), left);
+    }
+    assert!(!rig.host.needs_poll());
 }
 
 /// Promise: an agent that calls every page there does not keep a function busy for ever.
 #[test]
 fn answers_at_once_are_not_believed_for_ever() {
     let mut rig = rig();
-    rig.set_config(1, PRI_CONTROL, 2, 1);
+    allow(&mut rig);
     *agent(&rig).answer.lock().unwrap() = Some(ResponseCode::Success);
     assert_eq!(copy(&mut rig, SOURCE), NO_SOURCE);
     assert_eq!(agent(&rig).wishes.lock().unwrap().len(), 8);
@@ -256,7 +345,7 @@ fn answers_at_once_are_not_believed_for_ever() {
 #[test]
 fn it_is_saved_and_reset() {
     let mut rig = rig();
-    rig.set_config(1, PRI_CONTROL, 2, 1);
+    allow(&mut rig);
     tell(&rig, 0x3000, to(RAM, 0x1000, false));
     assert_eq!(copy(&mut rig, 0x3000), COPIED);
     assert_eq!(copy(&mut rig, SOURCE), 0);

@@ -80,11 +80,11 @@ fn keep<T>(entries: &mut VecDeque<T>, most: usize, entry: T) {
 
 /// Whether two addresses are in the same leaf of a level.
 fn same_leaf(a: u64, b: u64, level: u8) -> bool {
-    (a ^ b) >> (12 + 9 * u32::from(level.min(HIGHEST))) == 0
+    (a ^ b) >> (12 + 9 * u32::from(level)) == 0
 }
 
 impl Cache {
-    /// Whether it holds no more than it can.
+    /// Whether it holds nothing but what it can.
     pub fn is_sound(&self) -> bool {
         self.devices.len() <= DEVICES
             && self
@@ -93,6 +93,10 @@ impl Cache {
                 .all(|(_, context)| context.is_configured())
             && self.processes.len() <= PROCESSES
             && self.pages.len() <= PAGES
+            && self
+                .pages
+                .iter()
+                .all(|page| page.first_level.max(page.second_level) <= HIGHEST)
             && self.messages.len() <= MESSAGES
     }
 

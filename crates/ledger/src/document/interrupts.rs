@@ -219,7 +219,7 @@ counters! {
         /// Fences (IOFENCE.C).
         #[serde(skip_serializing_if = "none")]
         iommu_fences: u64 as Events = "fences of the IOMMU",
-        /// Accesses of devices that the IOMMU refused.
+        /// Accesses and requests of devices that the IOMMU refused.
         #[serde(skip_serializing_if = "none")]
         iommu_faults: u64 as Events = "accesses that the IOMMU refused",
         /// Messages by the function that sent them, named by bus, device and function as in

@@ -259,7 +259,7 @@ pub enum PciWay {
 pub struct IommuStep {
     /// Time.
     pub time: u64,
-    /// Hart that gave the command; 0 for what no hart asked for.
+    /// Hart that gave the command; 0 for what no hart asked for, and if a function was waited for.
     #[serde(deserialize_with = "hart_number")]
     pub hart: usize,
     /// What.

@@ -11,7 +11,7 @@ use super::source::Cursor;
 use crate::error::Error;
 
 /// Version of the format. It changes with anything that a machine saves.
-pub const FORMAT: u32 = 8;
+pub const FORMAT: u32 = 9;
 
 const MAGIC: &[u8; 16] = b"Trapless machine";
 /// Maximum length of a header in bytes.
