@@ -77,8 +77,8 @@ impl Queue {
         self.csr
     }
 
-    /// A store to `cqcsr`, `fqcsr` or `pqcsr`, with these bits of errors, which a 1 clears. Answers whether
-    /// it switched the queue on, which sets the IOMMU's own index to 0.
+    /// A store to `cqcsr`, `fqcsr` or `pqcsr`, with these bits of errors, which a 1 clears. Answers
+    /// whether it switched the queue on, which sets the IOMMU's own index to 0.
     #[must_use]
     pub fn set_csr(&mut self, value: u32, errors: u32) -> bool {
         let was_on = self.csr & csr::ON != 0;
