@@ -1,19 +1,25 @@
 //! A hostile kernel before a PCI host: accesses of any width to configuration spaces, BARs and
 //! message tables, with virtio devices and a test function behind them whose memory has any
-//! content.
+//! content. An IOMMU that obeys it tells the test function translations, answers its page requests
+//! or does not, and sends it messages that nobody has asked for.
 //!
 //! Some steps place the BARs and start a device, so that the rest reaches its queues; the second
 //! device is a network card with virtual functions, which share it. Besides not panicking: a
-//! function that is not bus master sends no message and leaves memory as it is, and a
-//! host that is saved and restored is the same.
+//! function that is not bus master sends no message, asks for no page and leaves memory as it is,
+//! and a host that is saved and restored is the same.
 
 #![no_main]
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use trapless_devices::ats::{
+    Completion, GroupResponse, Invalidation, Message, PageRequest, Refusal, ResponseCode,
+    Translation, TranslationAgent, TranslationRequest,
+};
 use trapless_devices::dma::{DmaAccess, DmaFault, Extent};
 use trapless_devices::virtio::console::Console;
 use trapless_devices::virtio::net::{Loopback, Net, switch};
@@ -48,10 +54,11 @@ impl IrqLine for Wire {
     }
 }
 
-/// Who has done something, and which messages there were.
+/// Who has done something, and what is on its way to functions.
 #[derive(Default)]
 struct System {
     seen: Mutex<Vec<DeviceId>>,
+    messages: Mutex<VecDeque<(DeviceId, Message)>>,
 }
 
 impl Dma for System {
@@ -73,6 +80,78 @@ impl Dma for System {
     fn message(&self, device: DeviceId, address: u64, _data: u32) {
         assert_eq!(address % 4, 0, "messages are aligned words");
         self.note(device);
+    }
+
+    fn agent(&self) -> Option<&dyn TranslationAgent> {
+        Some(self)
+    }
+}
+
+/// What is translated how is in the number of the page: every one to itself, or not at all.
+impl TranslationAgent for System {
+    fn translation(
+        &self,
+        request: &TranslationRequest,
+    ) -> std::result::Result<Translation, Refusal> {
+        let page = request.address >> 12 & 0xf;
+        if page == 12 {
+            return Err(Refusal::Aborted);
+        }
+        let len = if page < 4 { 0x4000 } else { 0x1000 };
+        Ok(Translation {
+            address: request.address & !(len - 1),
+            len,
+            read: page < 12,
+            write: page < 10,
+            execute: false,
+            privileged: false,
+            global: false,
+            untranslated_only: page == 8,
+        })
+    }
+
+    fn locate_translated(
+        &self,
+        device: DeviceId,
+        address: u64,
+        len: u64,
+        access: DmaAccess,
+    ) -> std::result::Result<Extent, DmaFault> {
+        self.locate(device, address, len, access)
+    }
+
+    fn request_page(&self, request: &PageRequest) -> Option<GroupResponse> {
+        self.note(request.device);
+        let code = match request.address >> 12 & 0xf {
+            13 => ResponseCode::Success,
+            14 => ResponseCode::InvalidRequest,
+            _ => return None,
+        };
+        Some(GroupResponse {
+            process: None,
+            group: request.group,
+            code,
+        })
+    }
+
+    fn take_message(&self) -> Option<(DeviceId, Message)> {
+        self.messages.lock().expect("nobody panics").pop_front()
+    }
+
+    fn has_messages(&self) -> bool {
+        !self.messages.lock().expect("nobody panics").is_empty()
+    }
+
+    fn complete(&self, completion: &Completion) {
+        assert_eq!(
+            completion.device.0,
+            (TEST << 3) as u32,
+            "it alone remembers"
+        );
+    }
+
+    fn time_out(&self, tag: u8) {
+        assert!(tag < 32);
     }
 }
 
@@ -197,6 +276,43 @@ impl Guest {
         Ok(())
     }
 
+    /// Lets the test function remember and ask, or not, and sends it something.
+    fn message(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
+        let at = |offset: u64| Self::space(TEST, 0x100 + offset);
+        let (ats, control, allowed) = input.arbitrary::<(bool, u16, bool)>()?;
+        self.put16(at(0x06), u16::from(ats) << 15);
+        self.put(at(0x14), allowed.into());
+        self.put16(at(0x0c), control & 3);
+        let process = input.arbitrary::<Option<u8>>()?.map(u32::from);
+        let message = match input.arbitrary()? {
+            true => {
+                let (tag, wild) = input.arbitrary::<(u8, u64)>()?;
+                let (first, last) = (wild & !0xfff, wild | 0xfff);
+                Message::Invalidate(Invalidation {
+                    tag: tag % 32,
+                    process,
+                    global: false,
+                    first,
+                    last,
+                })
+            }
+            false => Message::Respond(GroupResponse {
+                process,
+                group: input.int_in_range(0..=3)?,
+                code: ResponseCode::of(input.int_in_range(0..=2)?),
+            }),
+        };
+        let device = match input.arbitrary()? {
+            true => (TEST << 3) as u32,
+            false => input.arbitrary::<u16>()?.into(),
+        };
+        let mut messages = self.system.messages.lock().expect("nobody panics");
+        messages.push_back((DeviceId(device), message));
+        drop(messages);
+        self.host.poll();
+        Ok(())
+    }
+
     /// The BAR of a device, or of a virtual function, which are counted after them.
     fn bar(device: u64) -> u64 {
         match device.checked_sub(DEVICES + 1) {
@@ -253,7 +369,7 @@ impl Guest {
     fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         let device = input.int_in_range(0..=DEVICES)?;
         let before = self.masters();
-        match input.int_in_range(0..=10_u8)? {
+        match input.int_in_range(0..=11_u8)? {
             0 => self.place(device),
             1 => {
                 let functions = DEVICES + VIRTUAL;
@@ -261,6 +377,7 @@ impl Guest {
             }
             8 => self.share(),
             9 => self.command(input)?,
+            11 => self.message(input)?,
             2 => {
                 let at = u64::from(input.arbitrary::<u16>()? % 0x140);
                 self.access(Self::space(device, at), input)?;
