@@ -95,24 +95,29 @@ impl Capabilities {
     /// space, so that what is there has been written just now. Answers whether a page request will
     /// not be answered any more.
     pub fn follow(&self, config: &mut Config, cache: &Cache) -> bool {
+        let asked = cache.lock().asks;
+        self.adopt(config, cache);
         let mut state = cache.lock();
         state.status &= !config.u16(self.pri + PRI_STATUS);
         config.set_u16(self.pri + PRI_STATUS, 0);
-        let control = config.u16(self.pri + PRI_CONTROL);
-        config.clear(self.pri + PRI_CONTROL, RESET_PRI);
-        let asks = control & ENABLE_PRI != 0;
-        if asks && !state.asks {
+        if state.asks && !asked {
             state.status = 0;
         }
-        state.asks = asks;
+        let reset = config.u16(self.pri + PRI_CONTROL) & RESET_PRI != 0;
+        config.clear(self.pri + PRI_CONTROL, RESET_PRI);
+        reset && !state.asks && state.waits_for.take().is_some()
+    }
+
+    /// Takes over what stands in the configuration space, as that of a checkpoint, and does nothing
+    /// for what has changed.
+    pub fn adopt(&self, config: &Config, cache: &Cache) {
+        let mut state = cache.lock();
+        state.asks = config.u16(self.pri + PRI_CONTROL) & ENABLE_PRI != 0;
         state.allowed = config.u32(self.pri + PRI_ALLOCATION) >= CAPACITY;
-        let given_up = control & RESET_PRI != 0 && !asks && state.waits_for.take().is_some();
-        let enabled = config.u16(self.ats + ATS_CONTROL) & ENABLE_ATS != 0;
-        if !enabled {
+        state.enabled = config.u16(self.ats + ATS_CONTROL) & ENABLE_ATS != 0;
+        if !state.enabled {
             state.entries.clear();
         }
-        state.enabled = enabled;
-        given_up
     }
 
     /// No status stands in the configuration space between accesses.

@@ -276,7 +276,7 @@ impl Endpoint {
         if let Some(ats) = &self.ats {
             let translations = &self.port.gate.translations;
             translations.restore(from)?;
-            ats.follow(&mut self.config, translations);
+            ats.adopt(&self.config, translations);
         }
         self.function.restore(from)
     }

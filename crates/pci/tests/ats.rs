@@ -349,12 +349,18 @@ fn it_is_saved_and_reset() {
     tell(&rig, 0x3000, to(RAM, 0x1000, false));
     assert_eq!(copy(&mut rig, 0x3000), COPIED);
     assert_eq!(copy(&mut rig, SOURCE), 0);
+    respond(&mut rig, 5, ResponseCode::Success);
     asked(&rig);
     let mut state = StateWriter::default();
     rig.host.save(&mut state);
     let state = state.into_bytes();
     rig.renew(plug);
     rig.host.restore(&mut StateReader::new(&state)).unwrap();
+    assert_eq!(
+        rig.config(1, PRI_STATUS, 2),
+        2,
+        "nobody waited for the answer"
+    );
     tell(&rig, SOURCE, to(RAM, 0x1000, false));
     respond(&mut rig, 0, ResponseCode::Success);
     assert_eq!(status(&mut rig), COPIED);
