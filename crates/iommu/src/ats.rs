@@ -15,6 +15,7 @@ use crate::Iommu;
 use crate::counters::Event;
 use crate::fault::{Cause, Fault, Inbound};
 use crate::interrupts::Source;
+use crate::queue::Lost;
 use crate::tables::walk::Purpose;
 use crate::translate::{Found, Target, Wanted};
 
@@ -275,34 +276,18 @@ impl Iommu {
             self.report(&Inbound::from(request), fault);
             return Err((ResponseCode::InvalidRequest, wants_process));
         }
-        let queue = &mut self.state.pages;
+        let queue = &self.state.pages;
         if !queue.is_on() || queue.has_memory_fault() {
             return Err((ResponseCode::Failure, true));
         }
         if queue.has_overflow() {
             return Err((ResponseCode::Success, wants_process));
         }
-        let appended = self.append_page(record(request));
-        self.raise(Source::Pages);
-        appended.map_err(|code| (code, code == ResponseCode::Failure || wants_process))
-    }
-
-    fn append_page(&mut self, record: [u64; 2]) -> Result<(), ResponseCode> {
-        let queue = &mut self.state.pages;
-        if queue.is_full() {
-            queue.set_overflow();
-            return Err(ResponseCode::Success);
-        }
-        let place = queue.tail_address(16);
-        let bytes: Vec<u8> = record.iter().flat_map(|word| word.to_le_bytes()).collect();
-        match self.store(place, &bytes) {
-            Some(()) => self.state.pages.advance_tail(),
-            None => {
-                self.state.pages.set_memory_fault();
-                return Err(ResponseCode::Failure);
-            }
-        }
-        Ok(())
+        self.append(Source::Pages, &record(request))
+            .map_err(|lost| match lost {
+                Lost::Full => (ResponseCode::Success, wants_process),
+                Lost::NoMemory => (ResponseCode::Failure, true),
+            })
     }
 
     /// Takes the oldest message that is on its way to a function, and tells which function that is.

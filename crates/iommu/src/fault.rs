@@ -208,22 +208,11 @@ impl Iommu {
         self.record([OWN_MESSAGE, 0, address, 0]);
     }
 
-    /// Appends a record to the fault queue.
+    /// Appends a record to the fault queue, if that accepts one.
     fn record(&mut self, record: [u64; 4]) {
-        let bytes: Vec<u8> = record.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let queue = &mut self.state.faults;
-        if !queue.accepts() {
-            return;
+        if self.state.faults.accepts() {
+            // What is lost is told by the queue itself.
+            let _ = self.append(Source::Faults, &record);
         }
-        if queue.is_full() {
-            queue.set_overflow();
-        } else {
-            let place = queue.tail_address(32);
-            match self.store(place, &bytes) {
-                Some(()) => self.state.faults.advance_tail(),
-                None => self.state.faults.set_memory_fault(),
-            }
-        }
-        self.raise(Source::Faults);
     }
 }

@@ -102,12 +102,7 @@ impl Iommu {
 
     /// Something happened that `source` interrupts for, if it is allowed to.
     pub(crate) fn raise(&mut self, source: Source) {
-        let queue = match source {
-            Source::Commands => Some(&self.state.commands),
-            Source::Faults => Some(&self.state.faults),
-            Source::Pages => Some(&self.state.pages),
-            Source::Counters => None,
-        };
+        let queue = self.state.queue(source);
         if queue.is_some_and(|queue| queue.csr() & csr::INTERRUPT == 0) {
             return;
         }

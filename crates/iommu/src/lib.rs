@@ -55,7 +55,7 @@ use trapless_devices::{Clock, DeviceId, GuestRam, IrqLine, StateError, StateRead
 use vm_memory::{Bytes, GuestAddress};
 
 use counters::Counters;
-use interrupts::Interrupts;
+use interrupts::{Interrupts, Source};
 use queue::Queue;
 use tables::cache::Cache;
 
@@ -132,6 +132,18 @@ struct State {
     interrupts: Interrupts,
     counters: Counters,
     cache: Cache,
+}
+
+impl State {
+    /// The queue that a source of interrupts is, if it is one.
+    fn queue(&mut self, source: Source) -> Option<&mut Queue> {
+        match source {
+            Source::Commands => Some(&mut self.commands),
+            Source::Faults => Some(&mut self.faults),
+            Source::Pages => Some(&mut self.pages),
+            Source::Counters => None,
+        }
+    }
 }
 
 impl Iommu {

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Iommu;
+use crate::interrupts::Source;
 use crate::registers::{PPN, address_of};
 
 /// Bits of `cqcsr`, `fqcsr` and `pqcsr`.
@@ -34,6 +36,41 @@ pub(crate) struct Queue {
     head: u32,
     tail: u32,
     csr: u32,
+}
+
+/// Why a record is not in its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// There is no room.
+    Full,
+    /// The queue is outside memory.
+    NoMemory,
+}
+
+impl Iommu {
+    /// Appends a record to a queue that accepts one, and interrupts.
+    pub(crate) fn append(&mut self, source: Source, record: &[u64]) -> Result<(), Lost> {
+        let Some(queue) = self.state.queue(source) else {
+            return Ok(());
+        };
+        let place = queue.tail_address(8 * record.len() as u64);
+        let stored = match queue.is_full() {
+            true => Err(Lost::Full),
+            false => {
+                let bytes: Vec<u8> = record.iter().flat_map(|word| word.to_le_bytes()).collect();
+                self.store(place, &bytes).ok_or(Lost::NoMemory)
+            }
+        };
+        if let Some(queue) = self.state.queue(source) {
+            match stored {
+                Ok(()) => queue.advance_tail(),
+                Err(Lost::Full) => queue.set_overflow(),
+                Err(Lost::NoMemory) => queue.set_memory_fault(),
+            }
+        }
+        self.raise(source);
+        stored
+    }
 }
 
 impl Queue {

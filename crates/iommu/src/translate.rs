@@ -132,19 +132,19 @@ impl Iommu {
             privileged: request.privileged,
             purpose: Purpose::Access(request.access),
         };
-        let room = |process| device.has_room_for(process);
         let spaces = match request.address_type {
             AddressType::Untranslated => {
                 self.spaces(request.device, device, request.process, request.privileged)?
             }
-            AddressType::Translated if !device.allows_ats() => return Err(Cause::TypeDisallowed),
-            AddressType::Translated if !request.process.is_none_or(room) => {
-                return Err(Cause::TypeDisallowed);
+            AddressType::Translated => {
+                if !device.allows_ats() || !device.accepts(request.process) {
+                    return Err(Cause::TypeDisallowed);
+                }
+                if !device.answers_guest_addresses() {
+                    return Ok(Target::Memory(request.address));
+                }
+                self.spaces_of(device, ProcessContext::BARE)
             }
-            AddressType::Translated if !device.answers_guest_addresses() => {
-                return Ok(Target::Memory(request.address));
-            }
-            AddressType::Translated => self.spaces_of(device, ProcessContext::BARE),
         };
         self.find(&wanted, &spaces).map(|found| found.target)
     }
@@ -158,7 +158,7 @@ impl Iommu {
         privileged: bool,
     ) -> Result<Spaces, Cause> {
         self.state.counters.current.guest = device.guest().map(|guest| guest.id);
-        if !process.is_none_or(|process| device.has_room_for(process)) {
+        if !device.accepts(process) {
             return Err(Cause::TypeDisallowed);
         }
         let process = self.process_context(id.0, &device, process)?;

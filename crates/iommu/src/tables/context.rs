@@ -183,8 +183,12 @@ impl DeviceContext {
         })
     }
 
-    /// Whether its device may use a process ID: there is a directory, and that is large enough.
-    pub fn has_room_for(&self, process: u32) -> bool {
+    /// Whether its device may make a transaction with a process ID, if it has one: there is a
+    /// directory, and that is large enough.
+    pub fn accepts(&self, process: Option<u32>) -> bool {
+        let Some(process) = process else {
+            return true;
+        };
         let bits = match (self.tc & tc::PDTV, mode(self.fsc)) {
             (0, _) => return false,
             (_, 0) => return true,
@@ -300,8 +304,8 @@ impl Iommu {
         Ok(context)
     }
 
-    /// The first stage of an access of `device`, whose process ID its context
-    /// [has room for](DeviceContext::has_room_for).
+    /// The first stage of a transaction of `device`, whose process ID its context
+    /// [accepts](DeviceContext::accepts).
     pub(crate) fn process_context(
         &mut self,
         device: u32,
