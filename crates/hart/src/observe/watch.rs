@@ -17,7 +17,6 @@ pub(crate) struct Watch {
     /// Price of the rest of the current block, behind the current instruction; kept for observers
     /// only.
     pub ahead: u64,
-    /// Cycles of compiled code that no block has been charged with as the place where the hart was
-    /// seen.
+    /// Cycles since it was noted where the hart is, for regions.
     pub unseen: u64,
 }

@@ -44,3 +44,27 @@ impl Waits {
         (time != UNKNOWN).then_some(time)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: harts have their turns in order, those that run and those whose wait ends before
+    /// the round does, and no others.
+    #[test]
+    fn turns_are_those_of_harts_that_are_due() {
+        let mut waits = Waits::new(5);
+        waits.set(0, 100);
+        waits.set(1, 99);
+        waits.set(3, u64::MAX);
+        let due = |waits: &Waits| {
+            let next = |hart: usize| waits.next_due(hart, 100);
+            std::iter::successors(next(0), |hart| next(hart + 1)).collect::<Vec<_>>()
+        };
+        assert_eq!(due(&waits), [1, 2, 4]);
+        waits.forget(0);
+        assert_eq!(due(&waits), [0, 1, 2, 4]);
+        assert_eq!(waits.next_due(5, 100), None);
+        assert_eq!(waits.next_due(9, 100), None);
+    }
+}
