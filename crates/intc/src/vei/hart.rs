@@ -32,10 +32,11 @@ pub(super) struct Hart {
 }
 
 impl Hart {
-    /// Writes `hveitab`.
+    /// Writes `hveitab`. The table is aligned to its size (VEI-3).
     pub fn set_table(&mut self, value: u64) {
         let size = field(value, hveitab::SIZE, hveitab::SIZE_SHIFT).min(MAX_SIZE);
-        self.table = value & (hveitab::V | hveitab::PPN) | size << hveitab::SIZE_SHIFT;
+        let ppn = value & hveitab::PPN & !((event::SIZE << size) - 1);
+        self.table = value & hveitab::V | ppn | size << hveitab::SIZE_SHIFT;
     }
 
     /// `hveiq`.
