@@ -1,13 +1,15 @@
-//! Makes C++ of the circuits by Verilator and compiles it: the controller for several numbers of
-//! harts, and the IMSIC for several numbers of guest files and identities. `LOCKSTEP_RTL` names
-//! another folder with circuits, `LOCKSTEP_HARTS` and `LOCKSTEP_IMSICS` other numbers, and
-//! `LOCKSTEP_OPTIMIZE` another level for the C++ compiler.
+//! Makes C++ of the circuits by Verilator and compiles it: the controller and Xvei for several
+//! numbers of harts, and the IMSIC for several numbers of guest files and identities.
+//! `LOCKSTEP_RTL` names another folder with circuits, `LOCKSTEP_HARTS`, `LOCKSTEP_XVEIS` and
+//! `LOCKSTEP_IMSICS` other numbers, and `LOCKSTEP_OPTIMIZE` another level for the C++ compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Numbers of harts.
 const HARTS: &str = "1 2 3 8";
+/// Numbers of harts of Xvei.
+const XVEIS: &str = "1 3";
 /// Guest files and identities of IMSICs.
 const IMSICS: &str = "0x63 5x255 63x63";
 
@@ -17,12 +19,10 @@ fn main() {
     let rtl = Path::new(&rtl);
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo::rerun-if-changed=src/circuit.cpp");
-    println!("cargo::rerun-if-env-changed=LOCKSTEP_HARTS");
-    let harts = std::env::var("LOCKSTEP_HARTS").unwrap_or_else(|_| HARTS.into());
-    let harts: Vec<usize> = harts
-        .split_whitespace()
-        .map(|n| n.parse().expect("LOCKSTEP_HARTS has numbers"))
-        .collect();
+    println!("cargo::rerun-if-changed=src/ports.h");
+    println!("cargo::rerun-if-changed=src/xvei.cpp");
+    let harts = numbers("LOCKSTEP_HARTS", HARTS);
+    let xveis = numbers("LOCKSTEP_XVEIS", XVEIS);
     println!("cargo::rerun-if-changed=src/imsic.cpp");
     println!("cargo::rerun-if-env-changed=LOCKSTEP_IMSICS");
     let imsics = std::env::var("LOCKSTEP_IMSICS").unwrap_or_else(|_| IMSICS.into());
@@ -35,8 +35,9 @@ fn main() {
             (guests, identities)
         })
         .collect();
-    for folder in [rtl.to_path_buf(), rtl.join("generated"), rtl.join("imsic")] {
-        watch(&folder);
+    watch(rtl);
+    for folder in ["generated", "imsic", "xvei"] {
+        watch(&rtl.join(folder));
     }
     let root = run(Command::new("verilator").args(["--getenv", "VERILATOR_ROOT"]));
     let include = Path::new(root.trim()).join("include");
@@ -69,6 +70,13 @@ fn main() {
             &[format!("-GHARTS={harts}")],
         );
     }
+    if !xveis.is_empty() {
+        verilate("xvei/xvei_alu", "XveiAlu", &[]);
+    }
+    for harts in &xveis {
+        let name = format!("Xvei{harts}");
+        verilate("xvei/xvei", &name, &[format!("-GHARTS={harts}")]);
+    }
     for (guests, identities) in &imsics {
         let parameters = [
             format!("-GGUESTS={guests}"),
@@ -95,6 +103,10 @@ fn main() {
             &format!("#define HARTS {harts}\n"),
         );
     }
+    for harts in &xveis {
+        let definitions = format!("#define HARTS {harts}\n#define SYMBOL xvei_{harts}\n");
+        wrap("src/xvei.cpp", &format!("Xvei{harts}"), &definitions);
+    }
     for (guests, identities) in &imsics {
         let symbol = format!("imsic_{guests}_{identities}");
         let name = format!("Imsic{guests}x{identities}");
@@ -105,8 +117,25 @@ fn main() {
         );
     }
     build.compile("circuit");
-    std::fs::write(out.join("circuits.rs"), table(&harts)).expect("OUT_DIR can be written");
-    std::fs::write(out.join("imsics.rs"), imsic_table(&imsics)).expect("OUT_DIR can be written");
+    for (file, text) in [
+        ("circuits.rs", table("CIRCUITS", "circuit", &harts)),
+        ("xveis.rs", table("XVEIS", "xvei", &xveis)),
+        ("imsics.rs", imsic_table(&imsics)),
+    ] {
+        std::fs::write(out.join(file), text).expect("OUT_DIR can be written");
+    }
+}
+
+/// Numbers in an environment variable, or others.
+fn numbers(variable: &str, others: &str) -> Vec<usize> {
+    println!("cargo::rerun-if-env-changed={variable}");
+    let text = std::env::var(variable).unwrap_or_else(|_| others.into());
+    let numbers = text.split_whitespace();
+    let number = |n: &str| {
+        n.parse()
+            .unwrap_or_else(|_| panic!("{variable} has numbers"))
+    };
+    numbers.map(number).collect()
 }
 
 /// Cargo runs this again when a source in a folder changes.
@@ -134,28 +163,29 @@ fn run_verilator(rtl: &Path, top: &str, name: &str, parameters: &[String], folde
         .args(parameters)
         .arg(format!("-I{}", rtl.display()))
         .arg(format!("-I{}", rtl.join("imsic").display()))
+        .arg(format!("-I{}", rtl.join("xvei").display()))
         .arg("--Mdir")
         .arg(folder)
         .arg(&source));
 }
 
-/// Rust that names the circuits.
-fn table(harts: &[usize]) -> String {
+/// Rust that names the circuits whose C symbols begin with `prefix`.
+fn table(name: &str, prefix: &str, harts: &[usize]) -> String {
     let externs = harts
         .iter()
-        .map(|n| format!("    static circuit_{n}: Functions;\n"));
+        .map(|n| format!("    static {prefix}_{n}: Functions;\n"));
     let externs: String = externs.collect();
     let rows = harts.iter().map(|n| {
         format!(
-            "    // SAFETY: this is a constant of circuit.cpp, with the layout of `Functions`.\n    \
-             ({n}, unsafe {{ &circuit_{n} }}),\n"
+            "    // SAFETY: this is a constant of {prefix}.cpp, with the layout of `Functions`.\n    \
+             ({n}, unsafe {{ &{prefix}_{n} }}),\n"
         )
     });
     let rows: String = rows.collect();
     format!(
         "unsafe extern \"C\" {{\n{externs}}}\n\n\
          /// The circuits that are built, by number of harts.\n\
-         static CIRCUITS: &[(usize, &Functions)] = &[\n{rows}];\n"
+         static {name}: &[(usize, &Functions)] = &[\n{rows}];\n"
     )
 }
 

@@ -13,7 +13,13 @@ ROWS = [
 ]
 FITTED = [("xilinx", "luts", "LUT6"), ("xilinx", "flip_flops", "flip-flops"),
           ("generic", "nand2", "NAND2"), ("ecp5", "luts", "LUT4 (ECP5)")]
-COLOURS = {"xtrapless": "#1f5fa8", "imsic": "#b5541c"}
+# Title of its table, what it grows with, colour of its curve.
+KINDS = {
+    "xtrapless": ("Xtrapless", "harts", "#1f5fa8"),
+    "xvei": ("Xvei", "harts", "#2c7a3f"),
+    "imsic": ("IMSIC of one hart, 255 identities where nothing else is said", "guest files",
+              "#b5541c"),
+}
 
 
 def value(known, step, key):
@@ -29,10 +35,9 @@ def value(known, step, key):
 def name(circuit):
     """How a table calls it."""
     kind, *numbers = circuit.split(":")
-    if kind == "xtrapless":
-        return f"{numbers[0]} harts" if numbers[0] != "1" else "1 hart"
-    files = f"{numbers[0]} guest files" if numbers[0] != "1" else "1 guest file"
-    return files + (f", {numbers[1]} identities" if len(numbers) > 1 else "")
+    _, unit, _ = KINDS[kind]
+    counted = f"{numbers[0]} {unit}" if numbers[0] != "1" else f"1 {unit.rstrip('s')}"
+    return counted + (f", {numbers[1]} identities" if len(numbers) > 1 else "")
 
 
 def fit(points):
@@ -59,7 +64,7 @@ def points(results, kind, step, key):
 
 def formulas(results):
     """A line of text for each figure that grows."""
-    for kind, unit in (("xtrapless", "harts"), ("imsic", "guest files")):
+    for kind, (_, unit, _) in KINDS.items():
         for step, key, label in FITTED:
             known = points(results, kind, step, key)
             if len(known) >= 3:
@@ -70,7 +75,7 @@ def formulas(results):
 
 def table(results, kind):
     """Lines of Markdown, a column for each circuit."""
-    circuits = sorted((c for c in results if c.startswith(kind)),
+    circuits = sorted((c for c in results if c.split(":")[0] == kind),
                       key=lambda c: [int(n) for n in c.split(":")[1:]])
     if not circuits:
         return
@@ -84,8 +89,8 @@ def table(results, kind):
 
 
 def plot(results, step, key, title):
-    """Both circuits in one picture: figures over harts, or over guest files of one hart."""
-    series = {kind: points(results, kind, step, key) for kind in COLOURS}
+    """All circuits in one picture: figures over harts, or over guest files of one hart."""
+    series = {kind: points(results, kind, step, key) for kind in KINDS}
     every = [p for found in series.values() for p in found]
     if not every:
         return ""
@@ -107,11 +112,11 @@ def plot(results, step, key, title):
             free = x + 20
     for row, (kind, found) in enumerate(series.items()):
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*p) for p in found))
-        colour = COLOURS[kind]
+        _, unit, colour = KINDS[kind]
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>'
                   for x, y in (at(*p) for p in found)]
-        unit = "harts" if kind == "xtrapless" else "guest files of one hart"
+        unit += " of one hart" if kind == "imsic" else ""
         parts.append(f'<text x="80" y="{24 + 16 * row}" fill="{colour}">{kind}, {unit}</text>')
     parts.append('<text x="270" y="290" text-anchor="middle">harts, or guest files</text>'
                  '</svg></figure>')
@@ -135,9 +140,7 @@ STYLE = ("body{font:15px sans-serif;max-width:1150px;margin:2em auto;color:#222}
 
 def write(folder, results):
     """tables.md and index.html."""
-    tables = {"Xtrapless": list(table(results, "xtrapless")),
-              "IMSIC of one hart, 255 identities where nothing else is said":
-              list(table(results, "imsic"))}
+    tables = {title: list(table(results, kind)) for kind, (title, _, _) in KINDS.items()}
     tables = {title: lines for title, lines in tables.items() if lines}
     lines = [line for title, rows in tables.items() for line in (f"## {title}", "", *rows, "")]
     lines += [f"* {text}" for text in formulas(results)]

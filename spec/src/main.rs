@@ -56,7 +56,7 @@ const DOCUMENTS: [Document; 2] = [
     Document {
         registers: "spec/haiov.toml",
         tables: "spec/generated/haiov",
-        circuit: false,
+        circuit: true,
     },
 ];
 

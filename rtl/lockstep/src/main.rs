@@ -1,4 +1,4 @@
-//! The circuit of Xtrapless and its model under the same random traffic. Every answer, exception,
+//! The circuits of Xtrapless, Xvei and an IMSIC, and their models under the same random traffic. Every answer, exception,
 //! interrupt and word of memory is compared; the first difference ends the run.
 
 mod bench;
@@ -9,6 +9,7 @@ mod layout;
 mod memory;
 mod random;
 mod reference;
+mod xvei;
 
 use std::process::ExitCode;
 
@@ -51,12 +52,17 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let (first, end): (u64, u64) = bounds.ok_or("--seeds takes two numbers, as in 0..4")?;
     let wanted = |harts: &usize| arguments.harts.is_none_or(|only| only == *harts);
     let harts: Vec<usize> = circuit::built().filter(wanted).collect();
-    if harts.is_empty() && arguments.harts.is_some() {
+    if arguments.harts.is_some() && harts.is_empty() && !xvei::built().any(|n| wanted(&n)) {
         return Err("no circuit is built for that number of harts".into());
     }
     if arguments.cycles {
-        let most = harts.into_iter().max().unwrap_or(1);
-        return cycles::print(most);
+        if let Some(most) = harts.into_iter().max() {
+            cycles::print(most)?;
+        }
+        if let Some(most) = xvei::built().filter(wanted).max() {
+            xvei::print(most)?;
+        }
+        return Ok(());
     }
     let mut accesses = 0;
     for seed in first..end {
@@ -65,6 +71,10 @@ fn run(arguments: &Arguments) -> Result<(), String> {
                 println!("{line}");
                 accesses += arguments.accesses;
             }
+        }
+        for harts in xvei::built().filter(wanted) {
+            println!("{}", xvei::run(seed, harts, arguments.accesses)?);
+            accesses += arguments.accesses;
         }
         for &harts in &harts {
             let mut driver = Driver::new(harts, seed);
