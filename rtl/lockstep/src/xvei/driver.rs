@@ -25,6 +25,8 @@ pub struct Driver {
     /// Both.
     pub bench: Bench,
     random: Random,
+    /// Words cannot be used.
+    damaged: bool,
 }
 
 /// Where doorbell `slot` of a page is.
@@ -47,6 +49,7 @@ impl Driver {
         let mut driver = Self {
             bench: Bench::new(harts, seed),
             random: Random::new(seed),
+            damaged: false,
         };
         driver.fill();
         driver
@@ -100,7 +103,7 @@ impl Driver {
 
     /// Words that are used become unusable.
     fn damage(&mut self) {
-        self.bench.loose = true;
+        self.damaged = true;
         for _ in 0..self.random.below(4) + 1 {
             let page = self.random.below(PAGES);
             let any = self.random.below(12);
@@ -114,6 +117,7 @@ impl Driver {
                 5 => queue(hart) + any % 4 * 8,
                 _ => table(hart) + any * event::SIZE,
             };
+            self.bench.loose |= addr >= queue(0);
             let how = self.random.of(&[Damage::Lost, Damage::ReadOnly]);
             self.bench.damage(|words| words.damage(addr, how));
         }
@@ -121,7 +125,7 @@ impl Driver {
 
     /// Everything can be used again, and FLT says the same on both sides.
     fn repair(&mut self) -> Result<(), String> {
-        if !self.bench.loose {
+        if !self.damaged && !self.bench.loose {
             return Ok(());
         }
         self.bench.damage(crate::memory::Words::repair);
@@ -138,6 +142,7 @@ impl Driver {
             }
         }
         self.bench.loose = false;
+        self.damaged = false;
         Ok(())
     }
 
