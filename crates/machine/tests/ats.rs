@@ -4,6 +4,7 @@
 mod common;
 
 use common::*;
+use trapless_machine::checkpoint::About;
 use trapless_machine::{Limits, Machine, Outcome, map};
 
 /// Configuration space of device 1, its BAR 0, and registers there (`endpoint_test`).
@@ -116,13 +117,13 @@ impl Host {
         self.command(2 | 1 << 10 | self.commands << 32, FLAG >> 2);
     }
 
-    fn run(mut self, context: u64) -> (Machine, Vec<(u64, u64)>) {
-        self.program.power_off();
+    /// A machine with the program, and the context of device 8 in memory.
+    fn machine(&self, context: u64) -> Machine {
         let mut config = config("aia", 1);
         config.iommu = true;
         let mut devices = quiet();
         devices.plug_endpoint_test(Box::new(())).unwrap();
-        let mut machine = Machine::boot(config, &self.program.payload(), devices).unwrap();
+        let machine = Machine::boot(config, &self.program.payload(), devices).unwrap();
         let store = |addr, value| machine.ram().store(addr, 8, value).unwrap();
         let entry = |addr: u64, flags: u64| addr >> 12 << 10 | flags;
         store(DIRECTORY + 8 * 64, 1 | context);
@@ -134,17 +135,29 @@ impl Host {
             store(place, frame * 0x0101_0101_0101_0101);
             store(LAST + frame * 8, entry(place, 0xd7));
         }
-        let limits = Limits {
-            instret: 100_000,
-            ..Limits::default()
-        };
-        assert_eq!(machine.run(&limits), Outcome::PoweredOff);
-        let word = |addr| machine.ram().load(addr, 8).unwrap();
-        let results = (0..self.results)
-            .map(|n| (word(DATA + 16 * n) & !(1 << 6), word(DATA + 16 * n + 8)))
-            .collect();
+        machine
+    }
+
+    fn run(mut self, context: u64) -> (Machine, Vec<(u64, u64)>) {
+        self.program.power_off();
+        let mut machine = self.machine(context);
+        assert_eq!(machine.run(&limits(u64::MAX)), Outcome::PoweredOff);
+        let results = self.results_in(&machine);
         (machine, results)
     }
+
+    /// What the program has written down.
+    fn results_in(&self, machine: &Machine) -> Vec<(u64, u64)> {
+        let word = |addr| machine.ram().load(addr, 8).unwrap();
+        (0..self.results)
+            .map(|n| (word(DATA + 16 * n) & !(1 << 6), word(DATA + 16 * n + 8)))
+            .collect()
+    }
+}
+
+fn limits(until: u64) -> Limits {
+    let instret = 100_000;
+    Limits { until, instret }
 }
 
 /// Eight bytes of a frame.
@@ -234,4 +247,47 @@ fn who_does_not_answer_times_out() {
     host.forget(8, 5);
     host.program.wait(FLAG, u64::from(u32::MAX), 1);
     host.run(1 << 1);
+}
+
+/// Promise: a checkpoint keeps what is under way between function and IOMMU: translations that the
+/// function remembers, a page that it waits for, a fence that waits for it, a message that times out.
+#[test]
+fn a_checkpoint_keeps_what_is_under_way() {
+    let context = 1 << 1 | 1 << 2;
+    let mut host = Host::new();
+    host.copy(5);
+    host.result();
+    host.map(5, Some(6));
+    host.copy(5);
+    host.result();
+    host.forget(8, 5);
+    let fence = host.commands - 1;
+    host.program.wait(FLAG, u64::from(u32::MAX), fence);
+    host.map(7, None);
+    host.copy(7);
+    host.program.wait(PQT, u64::from(u32::MAX), 1);
+    host.map(7, Some(9));
+    host.command(4 | 1 << 7 | 8 << 40, 0);
+    host.result();
+    host.forget(9, 5);
+    host.program.wait(CQCSR, 1 << 9, 1 << 9);
+    host.program.power_off();
+
+    let mut whole = host.machine(context);
+    assert_eq!(whole.run(&limits(u64::MAX)), Outcome::PoweredOff);
+    let seen = [5, 5, 9].map(|frame| (COPIED, bytes(frame)));
+    assert_eq!(host.results_in(&whole), seen);
+    let steps = 60;
+    for step in 0..steps {
+        let at = whole.now() * step / steps;
+        let mut first = host.machine(context);
+        first.run(&limits(at));
+        let mut file = Vec::new();
+        first.save(&mut file, About::default(), b"").unwrap();
+        let mut second = host.machine(context);
+        second.restore(&mut &file[..]).unwrap();
+        assert_eq!(second.state_hash(), first.state_hash(), "at {at}");
+        assert_eq!(second.run(&limits(u64::MAX)), Outcome::PoweredOff);
+        assert_eq!(second.state_hash(), whole.state_hash(), "at {at}");
+    }
 }
