@@ -250,7 +250,8 @@ fn who_does_not_answer_times_out() {
 }
 
 /// Promise: a checkpoint keeps what is under way between function and IOMMU: translations that the
-/// function remembers, a page that it waits for, a fence that waits for it, a message that times out.
+/// function remembers, a page that it waits for, a fence that waits for it, a message that times
+/// out.
 #[test]
 fn a_checkpoint_keeps_what_is_under_way() {
     let context = 1 << 1 | 1 << 2;

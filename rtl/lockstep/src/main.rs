@@ -1,5 +1,6 @@
-//! The circuits of Xtrapless, Xvei and an IMSIC, and their models under the same random traffic. Every answer, exception,
-//! interrupt and word of memory is compared; the first difference ends the run.
+//! The circuits of Xtrapless, Xvei and an IMSIC, and their models under the same random traffic.
+//! Every answer, exception, interrupt and word of memory is compared; the first difference ends the
+//! run.
 
 mod bench;
 mod cycles;
