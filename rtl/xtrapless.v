@@ -97,7 +97,7 @@ module xtrapless #(
     wire busy, answer, answer_data, answer_retry, answer_early, fail, write;
     wire [63:0] data;
     wire slot_write, slot_value, poke, queue_push, queue_pop, queue_overflow, queue_report;
-    wire queue_head, send;
+    wire tables_hold, queue_hold, queue_head, send;
     wire [1:0] terms_change, terms_value;
     wire [31:0] slot_new;
     wire [47:0] send_operand;
@@ -150,7 +150,9 @@ module xtrapless #(
                 .terms_value(terms_value), .poke(poke), .fail(mine && fail),
                 .write(mine && write), .queue_push(used && queue_push),
                 .queue_pop(used && queue_pop), .queue_overflow(used && queue_overflow),
-                .queue_report(used && queue_report), .queue_head(queue_head));
+                .queue_report(used && queue_report), .tables_hold(used && tables_hold),
+                .queue_hold(used && queue_hold),
+                .queue_head(queue_head));
             assign want_sync[h] = want[h] && jobs[4*h+:4] == `JOB_SYNC;
         end
     endgenerate
@@ -176,7 +178,8 @@ module xtrapless #(
         .fail(fail), .write(write), .slot_write(slot_write), .slot_value(slot_value),
         .terms_change(terms_change), .terms_value(terms_value), .poke(poke),
         .queue_push(queue_push), .queue_pop(queue_pop), .queue_overflow(queue_overflow),
-        .queue_report(queue_report), .queue_head(queue_head), .slot_new(slot_new), .send(send),
+        .queue_report(queue_report), .tables_hold(tables_hold), .queue_hold(queue_hold),
+        .queue_head(queue_head), .slot_new(slot_new), .send(send),
         .send_operand(send_operand), .mem_req(engine_req), .mem_op(mem_op), .mem_base(mem_base),
         .mem_word(mem_word), .mem_mask(mem_mask), .mem_wdata(mem_wdata),
         .mem_address(address), .mem_ack(ack), .mem_err(err), .mem_rdata(mem_rdata),

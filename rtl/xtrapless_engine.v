@@ -71,6 +71,8 @@ module xtrapless_engine #(
     output reg              queue_pop,
     output reg              queue_overflow,
     output reg              queue_report,
+    output wire             tables_hold,
+    output wire             queue_hold,
     output wire             queue_head,
     output wire [31:0]      slot_new,     // domain and vhart that are attached
     output reg              send,         // sip.SSIP of the harts that the operand names
@@ -190,6 +192,9 @@ module xtrapless_engine #(
     xtrapless_turn #(.WIDTH(HARTS), .BITS(BITS)) queues (
         .bits(queues_open), .start(in_turn ? turn : {BITS{1'b0}}), .some(some_open),
         .index(first_open));
+    // Its hart may have been reset since it was chosen, which would have lost the entry, too.
+    wire            closed = !queues_open[who];
+    wire            no_place = closed || queue_full;
     wire [BITS-1:0] chosen = in_turn || !near_open ? first_open : near[BITS-1:0];
 
     assign take = state == `STEP_IDLE && next_valid;
@@ -199,6 +204,8 @@ module xtrapless_engine #(
     assign job_target = posted;
     assign fail = state == `STEP_FINISH && failed;
     assign queue_head = state == `STEP_POP;
+    assign tables_hold = state == `STEP_FIND_DOMAIN && mem_req && !mem_ack;
+    assign queue_hold = (state == `STEP_PUSH || state == `STEP_POP) && mem_req && !mem_ack;
     assign slot_new = {operand[`XTL_HIFMAP_DOM], operand[`XTL_HIFMAP_VHART]};
     assign send_operand = operand[47:0];
 
@@ -207,7 +214,7 @@ module xtrapless_engine #(
         .hart({{(16 - BITS){1'b0}}, hart}), .kind(kind), .dom(dom), .vhart(vhart), .file(file),
         .lines(lines), .walk_req(walk_req), .walk_base(walk_base), .walk_word(walk_word),
         .search_req(search_req), .search_base(search_base), .search_word(search_word),
-        .queue_full(queue_full), .queue_empty(queue_empty), .queue_address(queue_address),
+        .queue_full(no_place), .queue_empty(queue_empty), .queue_address(queue_address),
         .soft(soft_written), .mem_req(mem_req), .mem_op(mem_op), .mem_base(mem_base),
         .mem_word(mem_word), .mem_mask(mem_mask), .mem_wdata(mem_wdata));
 
@@ -298,7 +305,7 @@ module xtrapless_engine #(
                 end
             `STEP_PUSH: begin
                 queue_push = mem_ack && !mem_err;
-                queue_overflow = queue_full || (mem_ack && mem_err);
+                queue_overflow = !closed && (queue_full || (mem_ack && mem_err));
             end
             `STEP_POP: begin
                 queue_pop = mem_ack;
@@ -604,7 +611,7 @@ module xtrapless_engine #(
                         turn <= {{(32 - BITS){1'b0}}, chosen} == HARTS - 1 ? {BITS{1'b0}}
                             : chosen + 1'b1;
                 end
-                `STEP_PUSH: if (queue_full || mem_ack)  // N2
+                `STEP_PUSH: if (no_place || mem_ack)  // N2
                     part_over;
                 `STEP_POP: if (queue_empty || mem_ack) begin  // NTF-4, NTF-5
                     state <= `STEP_FINISH;

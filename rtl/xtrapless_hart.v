@@ -89,6 +89,8 @@ module xtrapless_hart #(
     input  wire        queue_pop,
     input  wire        queue_overflow,
     input  wire        queue_report,
+    input  wire        tables_hold,    // It waits for memory, with an address of these tables,
+    input  wire        queue_hold,     // or of the queue: a reset of them waits, too.
     input  wire        queue_head
 );
     localparam [1:0] IDLE = 2'd0;
@@ -102,6 +104,7 @@ module xtrapless_hart #(
     reg        flt;
     reg [63:0] grant;
     reg [63:0] tables;
+    reg        tables_due;  // A reset of hvtablebase that waits
     reg        unsettled;
     reg        own_runs;   // The engine posts to the writer of an sgenipi itself,
     reg        post_runs;  // or to any of its targets.
@@ -136,7 +139,7 @@ module xtrapless_hart #(
             end
             `XTL_CSR_HGRANT: old = grant;
             `XTL_CSR_HNQBASE: old = hnqbase;
-            `XTL_CSR_HVTABLEBASE: old = tables;
+            `XTL_CSR_HVTABLEBASE: old = tables_due ? 64'b0 : tables;
             `CSR_STIMECMP, `CSR_VSTIMECMP: old = timer_old;
             default: old = 64'b0;
         endcase
@@ -204,8 +207,9 @@ module xtrapless_hart #(
     assign job_op = req_op;
     assign job_operand = generates ? generated
                        : job == `JOB_MAP || job == `JOB_CONFIG ? value : req_operand;
-    assign want = state == WAITS && !withdraw && !(after_posts && (post_busy || post_runs));
-    assign want_post = post_busy;
+    // A job that begins in the cycle of a reset would not know of it.
+    assign want = state == WAITS && !withdraw && !reset && !(after_posts && (post_busy || post_runs));
+    assign want_post = post_busy && !reset;
 
     wire new_access = state == IDLE && req_valid && !rsp_valid;
     wire accept = new_access && fault == `FAULT_NONE && posts && !post_busy && !hold_posts;
@@ -230,10 +234,9 @@ module xtrapless_hart #(
         .clk(clk), .reset(reset), .write(live && write && job == `JOB_QUEUE), .value(value),
         .push(live && queue_push), .pop(live && queue_pop), .overflow(live && queue_overflow),
         .report(live && queue_report),
-        .at_head(queue_head), .base(hnqbase), .open(queue_open), .full(queue_full),
+        .hold(queue_hold), .at_head(queue_head), .base(hnqbase), .raised(notify), .open(queue_open), .full(queue_full),
         .empty(queue_empty), .lost(queue_lost), .address(queue_address));
 
-    assign notify = !queue_empty || queue_lost;  // NTF-1, NTF-8
     assign split = en;
     assign any = any_r;
     assign tables_v = tables[`XTL_HVTABLEBASE_V];
@@ -248,6 +251,15 @@ module xtrapless_hart #(
         else if (reset)
             dead <= 1'b1;
         rsp_valid <= 1'b0;
+        tables_due <= (reset || tables_due) && tables_hold;
+        if ((reset || tables_due) && !tables_hold)
+            tables <= 64'b0;
+        else if (live && write && job == `JOB_TABLES) begin
+            tables <= value & `XTL_HVTABLEBASE_FIELDS;
+            // CSR-3
+            tables[`XTL_HVTABLEBASE_SIZE] <= value[`XTL_HVTABLEBASE_SIZE] > 5'd16 ? 5'd16
+                : value[`XTL_HVTABLEBASE_SIZE];
+        end
         if (reset) begin
             state <= IDLE;
             rsp_data <= 64'b0;
@@ -257,7 +269,6 @@ module xtrapless_hart #(
             any_r <= 1'b0;
             flt <= 1'b0;
             grant <= 64'b0;
-            tables <= 64'b0;
             slot_v <= 1'b0;
             slot_dom <= 16'b0;
             slot_vhart <= 16'b0;
@@ -335,12 +346,6 @@ module xtrapless_hart #(
                 en <= value[`XTL_HTLCFG_EN];
                 any_r <= value[`XTL_HTLCFG_ANY];
                 flt <= flt && value[`XTL_HTLCFG_FLT];
-            end
-            if (live && write && job == `JOB_TABLES) begin
-                tables <= value & `XTL_HVTABLEBASE_FIELDS;
-                // CSR-3
-                tables[`XTL_HVTABLEBASE_SIZE] <= value[`XTL_HVTABLEBASE_SIZE] > 5'd16 ? 5'd16
-                    : value[`XTL_HVTABLEBASE_SIZE];
             end
             if (live && fail)
                 flt <= 1'b1;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The notification queue of a hart: hnqbase and the positions of the ring (chapter
-// "Notifications"). The engine stores and loads the entries.
+// "Notifications"). The engine stores and loads the entries. A reset while it does waits for memory,
+// because a request must stay as it is until it is answered; until then the queue looks closed and
+// empty to the hart.
 
 `include "generated/xtrapless.vh"
 
@@ -15,16 +17,19 @@ module xtrapless_queue #(
     input  wire        pop,       // The entry at the head has been loaded or is lost.
     input  wire        overflow,  // A notification was dropped (NTF-5).
     input  wire        report,    // hnotify has reported the overflow.
+    input  wire        hold,      // The engine waits for memory, with `address`.
     input  wire        at_head,   // `address` is that of the head instead of the tail.
     output wire [63:0] base,      // hnqbase
+    output wire        raised,    // There is an entry, or an overflow to report.
     output wire        open,
     output wire        full,
     output wire        empty,
     output reg         lost,      // An overflow is to be reported.
     output wire [52:0] address    // Bits 55:3 of an entry's address
 );
-    localparam [3:0] MOST = QUEUE;
+    localparam [3:0] MOST = QUEUE[3:0];
 
+    reg        due;  // A reset that waits
     reg        en;
     reg [43:0] ppn;
     reg [3:0]  size;
@@ -43,14 +48,16 @@ module xtrapless_queue #(
     assign open = en;
     assign full = used >= entries;
     assign empty = used == {(QUEUE + 1){1'b0}};
-    assign base = {en, 7'b0, ppn, 8'b0, size};
+    assign base = due ? 64'b0 : {en, 7'b0, ppn, 8'b0, size};
+    assign raised = !due && (!empty || lost);
     // The ring is aligned to its size.
     assign address = {ppn, 9'b0} | {{(53 - QUEUE){1'b0}}, index[QUEUE-1:0]};
 
     wire unused = &{1'b0, value[62:56], value[11:4], index[QUEUE], 1'b0};
 
     always @(posedge clk) begin
-        if (reset) begin
+        due <= (reset || due) && hold;
+        if ((reset || due) && !hold) begin
             en <= 1'b0;
             ppn <= 44'b0;
             size <= 4'b0;

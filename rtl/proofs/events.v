@@ -26,14 +26,16 @@ module events (
     wire mem_req;
     wire [1:0] mem_op;
     wire [55:3] mem_addr;
+    wire [5:0] mem_hart;
     wire [63:0] mem_mask, mem_wdata;
+    wire [HARTS-1:0] irq;
 
     xvei #(.HARTS(HARTS), .QUEUE(2)) dut (
         .clk(clk), .reset(!begun), .hart_reset(hart_reset), .req_valid(req_valid),
         .req_page(req_page), .req_csr(req_csr), .req_op(req_op), .req_mode(req_mode),
         .req_operand(req_operand), .req_ppn(req_ppn), .req_offset(req_offset),
         .req_width(req_width), .withdraw(withdraw), .rsp_valid(), .rsp_data(), .rsp_fault(),
-        .rsp_retry(), .irq(), .mem_req(mem_req), .mem_op(mem_op), .mem_hart(),
+        .rsp_retry(), .irq(irq), .mem_req(mem_req), .mem_op(mem_op), .mem_hart(mem_hart),
         .mem_addr(mem_addr), .mem_mask(mem_mask), .mem_wdata(mem_wdata), .mem_ack(mem_ack),
         .mem_err(mem_err), .mem_rdata(mem_rdata), .job_busy(), .job_end(), .job_hart());
 
@@ -58,7 +60,30 @@ module events (
     (* hierconn *) wire [0:0]  \dut.engine.who ;
     (* hierconn *) wire [1:0]  \dut.engine.fault ;
     (* hierconn *) wire        \dut.engine.retry ;
+    (* hierconn *) wire [31:0] \dut.engine.id ;
     (* hierconn *) wire        \dut.engine.queue_push ;
+    (* hierconn *) wire [53*HARTS-1:0] \dut.queue_addresses ;
+    (* hierconn *) wire [2:0]  \dut.harts[0].unit.queue.tail ;
+    (* hierconn *) wire [2:0]  \dut.harts[1].unit.queue.tail ;
+    wire [5:0] tails = {\dut.harts[1].unit.queue.tail , \dut.harts[0].unit.queue.tail };
+    (* hierconn *) wire [63:0] \dut.harts[0].unit.base ;
+    (* hierconn *) wire [63:0] \dut.harts[1].unit.base ;
+    wire [127:0] bases = {\dut.harts[1].unit.base , \dut.harts[0].unit.base };
+    (* hierconn *) wire        \dut.harts[0].unit.dead ;
+    (* hierconn *) wire        \dut.harts[1].unit.dead ;
+    wire [1:0] dead = {\dut.harts[1].unit.dead , \dut.harts[0].unit.dead };
+    (* hierconn *) wire        \dut.harts[0].unit.queue.due ;
+    (* hierconn *) wire        \dut.harts[1].unit.queue.due ;
+    wire [1:0] due = {\dut.harts[1].unit.queue.due , \dut.harts[0].unit.queue.due };
+    (* hierconn *) wire        \dut.harts[0].unit.flt ;
+    (* hierconn *) wire        \dut.harts[1].unit.flt ;
+    (* hierconn *) wire        \dut.harts[0].unit.new_access ;
+    (* hierconn *) wire        \dut.harts[1].unit.new_access ;
+    wire [1:0] begins = {\dut.harts[1].unit.new_access , \dut.harts[0].unit.new_access };
+    (* hierconn *) wire [1:0]  \dut.harts[0].unit.state ;
+    (* hierconn *) wire [1:0]  \dut.harts[1].unit.state ;
+    wire [3:0] units = {\dut.harts[1].unit.state , \dut.harts[0].unit.state };
+    wire [1:0] faults = {\dut.harts[1].unit.flt , \dut.harts[0].unit.flt };
     (* hierconn *) wire [HARTS-1:0] \dut.queues_open ;
     (* hierconn *) wire [HARTS-1:0] \dut.tables_v ;
     (* hierconn *) wire [44*HARTS-1:0] \dut.tables_ppn ;
@@ -125,6 +150,7 @@ module events (
     // An event is told of in the cycle after its mark, and only then.
     reg told, told_before = 1'b0;
     reg [0:0] told_to;
+    reg [31:0] told_id;
     always @(posedge clk) begin
         told_before <= begun && state == MARK && mem_ack;
         told <= !mem_err && mem_rdata[`HAIOV_EVENT_CTL_V] && !mem_rdata[`HAIOV_EVENT_CTL_P]
@@ -132,8 +158,10 @@ module events (
             && mem_rdata[`HAIOV_EVENT_CTL_KIND] == `HAIOV_TARGET_HART
             && mem_rdata[`HAIOV_EVENT_CTL_HART] < HARTS
             && \dut.queues_open [mem_rdata[16]];
-        if (state == MARK)
+        if (state == MARK) begin
             told_to <= mem_rdata[16];
+            told_id <= mem_rdata[`HAIOV_EVENT_CTL_ID];
+        end
     end
 
     // How far a job is: the steps have their numbers in this order.
@@ -146,6 +174,28 @@ module events (
         steps_before <= begun && state != IDLE && state != FINISH && (!mem_req || mem_ack);
     end
 
+    // What was so in the cycle before.
+    reg waits_before = 1'b0, gives_up_before = 1'b0, begun_before = 1'b0, pushes_before;
+    reg [HARTS-1:0] fresh = {HARTS{1'b0}};  // Reset, and nothing accessed since.
+    reg [1:0] op_before;
+    reg [5:0] hart_before;
+    reg [55:3] addr_before;
+    reg [63:0] mask_before, wdata_before;
+    reg [5:0] tails_before;
+    reg [0:0] who_before;
+    always @(posedge clk) begin
+        begun_before <= begun;
+        waits_before <= begun && mem_req && !mem_ack;
+        gives_up_before <= begun && looks && mem_req && mem_ack && withdraw[hart];
+        pushes_before <= \dut.engine.queue_push ;
+        fresh <= {HARTS{!begun}} | hart_reset | (fresh & ~begins);
+        {op_before, hart_before, addr_before} <= {mem_op, mem_hart, mem_addr};
+        {mask_before, wdata_before} <= {mem_mask, mem_wdata};
+        tails_before <= tails;
+        who_before <= \dut.engine.who ;
+    end
+
+    integer h;
     always @* begin
         if (begun) begin
             // What all of it needs: the steps of a job, and what it knows of what memory has said.
@@ -190,8 +240,22 @@ module events (
         end
 `ifdef PROVE_page
         if (begun) begin
-            // A store changes nothing but the shadow and an entry, and only by a doorbell that
-            // matches it,
+            // What memory is asked for is what the step is about.
+            case (state)
+                HEADER: assert (mem_addr == {\dut.engine.page , 9'd0});
+                SHADOW: assert (mem_addr == {\dut.engine.page , 9'd1});
+                LOADS: assert (mem_addr
+                    == {\dut.engine.page , 5'b00001, \dut.engine.offset [11:8]});
+                READ: assert (mem_addr == {shadow, \dut.engine.offset [11:3]});
+                MATCH: assert (mem_addr == {\dut.engine.page , 9'd32 + {\dut.engine.index , 1'b0}});
+                VALUE: assert (mem_addr == {\dut.engine.page , 9'd33 + {\dut.engine.index , 1'b0}});
+                CHECK: assert (mem_addr == {own_entry, 1'b0});
+                default: ;
+            endcase
+            if (looks)
+                assert (!stores);
+            // A store changes the shadow and an entry only by a doorbell that matches it and has
+            // all that it needs.
             if (state == DECIDE || state == CHECK || state == CLEAR
                     || (state == MARK && job == `XVEI_JOB_PAGE))
                 assert (matched);
@@ -203,7 +267,6 @@ module events (
                 assert (mem_addr == {shadow, unit[9:1]} && mem_op == `MEM_MERGE
                     && mem_wdata == 64'b0 && (mem_mask & ~(64'hffffffff << (unit[0] ? 32 : 0)))
                     == 64'b0);
-            // which is one that has all that it needs; a load changes nothing at all.
             if (stores)
                 assert (state == CLEAR || state == MARK || state == PUSH);
             // An access is answered with a fault, or given up, only if it has changed nothing.
@@ -227,13 +290,48 @@ module events (
                 assert ((state == PUSH) == told && (!told || \dut.engine.who == told_to));
             if (state == PUSH && !told_before)
                 assert (\dut.engine.who == told_to);
-            if (\dut.engine.queue_push )
-                assert (state == PUSH);
+            if (state == PUSH)
+                assert (\dut.engine.id == told_id);
+            if (state == PUSH && mem_req)
+                assert (mem_op == `MEM_STORE && mem_wdata == {32'b0, told_id}
+                    && mem_addr == \dut.queue_addresses [53*told_to+:53]
+                    && \dut.queues_open [told_to]);
+            // A queue that gets longer is the one to which this was stored.
+            for (h = 0; h < HARTS; h = h + 1)
+                if (begun_before && tails[3*h+:3] != tails_before[3*h+:3] && tails[3*h+:3] != 3'd0)
+                    assert (pushes_before && who_before == h);
         end
 `endif
 `ifdef PROVE_event_ends
         if (begun && steps_before)
             assert (far > far_before);
+        if (begun && gives_up_before)
+            assert (state == FINISH && \dut.engine.retry );
+`endif
+`ifdef PROVE_event_port
+        if (begun) begin
+            // A request stays as it is until it is answered, and is that of the hart of the job.
+            if (waits_before)
+                assert (mem_req && op_before == mem_op && hart_before == mem_hart
+                    && addr_before == mem_addr && mask_before == mem_mask
+                    && wdata_before == mem_wdata);
+            assert (mem_hart == hart);
+            if (!begun_before)
+                assert (state == IDLE);
+            // A hart that has been reset has nothing of before, whatever job of then goes on.
+            for (h = 0; h < HARTS; h = h + 1) begin
+                if (dead[h])
+                    assert (fresh[h]);
+                if (begun_before && due[h])
+                    assert (dead[h] && (state == PUSH || state == POP) && \dut.engine.who == h);
+                if (fresh[h])
+                    assert (units[2*h+:2] == 2'd0 && (state == IDLE || hart != h || dead[h]));
+            end
+            for (h = 0; h < HARTS; h = h + 1)
+                if (fresh[h])
+                    assert (!\dut.tables_v [h] && bases[64*h+:64] == 64'b0 && !faults[h]
+                        && !irq[h]);
+        end
 `endif
     end
 endmodule

@@ -24,6 +24,8 @@ module steps (
     wire reset = !begun;
     wire mem_req;
     wire [1:0] mem_op;
+    wire [5:0] mem_hart;
+    wire [55:3] mem_addr;
     wire [63:0] mem_mask, mem_wdata;
     wire [HARTS-1:0] rsp_valid, rsp_retry;
     wire [64*HARTS-1:0] rsp_data;
@@ -34,8 +36,8 @@ module steps (
         .withdraw(withdraw), .rsp_valid(rsp_valid), .rsp_data(rsp_data), .rsp_fault(),
         .rsp_retry(rsp_retry), .v(v), .hip_clear(hip_clear), .now(64'b0), .delta({HARTS{64'b0}}),
         .vssip(), .vseip(), .hip_vssip(), .hip_vseip(), .vstip(), .stip(), .notify(), .ipi(),
-        .split(), .settled(), .posting(), .mem_req(mem_req), .mem_op(mem_op), .mem_hart(),
-        .mem_addr(), .mem_mask(mem_mask), .mem_wdata(mem_wdata), .mem_ack(mem_ack),
+        .split(), .settled(), .posting(), .mem_req(mem_req), .mem_op(mem_op), .mem_hart(mem_hart),
+        .mem_addr(mem_addr), .mem_mask(mem_mask), .mem_wdata(mem_wdata), .mem_ack(mem_ack),
         .mem_err(mem_err), .mem_rdata(mem_rdata), .job_busy(), .job_end(), .job_hart(),
         .job_post(), .job_target());
 
@@ -223,7 +225,9 @@ module steps (
                     owed <= NOTHING;
             MARK: if (state == `STEP_MARK && answers)
                 owed <= absent ? TELL : NOTHING;
+            // A queue that is reset loses what it has; one that has just been chosen likewise.
             TELL: if (\dut.engine.queue_push || \dut.engine.queue_overflow
+                    || (state == `STEP_PUSH && !\dut.queues_open [\dut.engine.who ])
                     || (state == `STEP_CHOOSE && \dut.queues_open == {HARTS{1'b0}}))
                 owed <= NOTHING;
             default: ;
@@ -311,6 +315,18 @@ module steps (
             && state != `STEP_FINISH && (!\dut.engine_req || \dut.ack )
             && !(state == `STEP_SET_PENDING && flow == `FLOW_CLAIM && answers
                 && !mem_rdata[\dut.engine.source [5:0]]);
+    end
+
+    // The request of the cycle before, which memory has not answered.
+    reg waits_before = 1'b0;
+    reg [1:0] op_before;
+    reg [5:0] mem_hart_before;
+    reg [55:3] addr_before;
+    reg [63:0] mask_before, wdata_before;
+    always @(posedge clk) begin
+        waits_before <= begun && mem_req && !mem_ack;
+        {op_before, mem_hart_before, addr_before} <= {mem_op, mem_hart, mem_addr};
+        {mask_before, wdata_before} <= {mem_mask, mem_wdata};
     end
 
     always @* begin
@@ -415,6 +431,13 @@ module steps (
                 default: assert (owed == TELL && (state == `STEP_CHOOSE || state == `STEP_PUSH));
             endcase
         end
+`endif
+`ifdef PROVE_port
+        // A request to memory stays as it is until it is answered.
+        if (begun && waits_before)
+            assert (mem_req && op_before == mem_op && mem_hart_before == mem_hart
+                && addr_before == mem_addr && mask_before == mem_mask
+                && wdata_before == mem_wdata);
 `endif
 `ifdef PROVE_ends
         if (begun && steps_before)

@@ -79,7 +79,7 @@ module xvei #(
     wire [BITS-1:0] next_hart, hart, who;
     wire [63:0] data;
     wire [1:0] fault;
-    wire queue_push, queue_pop, queue_overflow, queue_report, queue_head;
+    wire queue_push, queue_pop, queue_overflow, queue_report, queue_hold, queue_head;
 
     genvar h;
     generate
@@ -101,7 +101,7 @@ module xvei #(
                 .retry(retry), .fail(mine && fail), .write(mine && write),
                 .queue_push(used && queue_push), .queue_pop(used && queue_pop),
                 .queue_overflow(used && queue_overflow), .queue_report(used && queue_report),
-                .queue_head(queue_head));
+                .queue_hold(used && queue_hold), .queue_head(queue_head));
         end
     endgenerate
 
@@ -133,7 +133,8 @@ module xvei #(
         .queue_lost(queues_lost[who]), .queue_address(queue_addresses[53*who+:53]),
         .busy(job_busy), .answer(answer), .data(data), .fault(fault), .retry(retry), .fail(fail),
         .write(write), .queue_push(queue_push), .queue_pop(queue_pop),
-        .queue_overflow(queue_overflow), .queue_report(queue_report), .queue_head(queue_head),
+        .queue_overflow(queue_overflow), .queue_report(queue_report),
+        .queue_hold(queue_hold), .queue_head(queue_head),
         .mem_req(engine_req), .mem_op(mem_op), .mem_addr(address), .mem_mask(mem_mask),
         .mem_wdata(mem_wdata), .mem_ack(engine_req && (nowhere || mem_ack)),
         .mem_err(nowhere || mem_err), .mem_rdata(mem_rdata));

@@ -54,6 +54,7 @@ module xvei_engine #(
     output wire             queue_pop,
     output wire             queue_overflow,
     output wire             queue_report,
+    output wire             queue_hold,
     output wire             queue_head,
 
     output reg              mem_req,
@@ -124,10 +125,14 @@ module xvei_engine #(
     assign fail = mem_req && mem_ack && mem_err;
     assign write = state == START && job == `XVEI_JOB_QUEUE;
     assign queue_push = state == PUSH && mem_req && mem_ack && !mem_err;
-    assign queue_overflow = state == PUSH && (queue_full || (mem_ack && mem_err));  // NTF-5
+    // Its hart may have been reset since the mark.
+    wire closed = !queues_open[who];
+    wire no_place = closed || queue_full;
+    assign queue_overflow = state == PUSH && !closed && (queue_full || (mem_ack && mem_err));  // NTF-5
     assign queue_pop = state == POP && mem_req && mem_ack;
     assign queue_report = state == POP && (queue_empty || mem_ack);
     assign queue_head = state == POP;
+    assign queue_hold = (state == PUSH || state == POP) && mem_req && !mem_ack;
 
     always @* begin
         mem_req = 1'b1;
@@ -155,7 +160,7 @@ module xvei_engine #(
                 mem_wdata[`HAIOV_EVENT_CTL_P] = 1'b1;
             end
             PUSH: begin
-                mem_req = !queue_full;
+                mem_req = !no_place;
                 mem_op = `MEM_STORE;
                 mem_addr = queue_address;
                 mem_wdata = {32'b0, id};
@@ -288,7 +293,7 @@ module xvei_engine #(
                     who <= to[BITS-1:0];
                     state <= told && !mem_err ? PUSH : FINISH;
                 end
-                PUSH: if (queue_full || mem_ack)
+                PUSH: if (no_place || mem_ack)
                     state <= FINISH;
                 POP: if (queue_empty || mem_ack) begin
                     data[`HAIOV_HVEICLAIM_V] <= !queue_empty && !mem_err;

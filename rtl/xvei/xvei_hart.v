@@ -55,6 +55,7 @@ module xvei_hart #(
     input  wire        queue_pop,
     input  wire        queue_overflow,
     input  wire        queue_report,
+    input  wire        queue_hold,
     input  wire        queue_head
 );
     localparam [1:0] IDLE = 2'd0;
@@ -117,20 +118,21 @@ module xvei_hart #(
                 default: engine = 1'b0;
             endcase
     end
-    wire new_access = state == IDLE && req_valid && !rsp_valid;
+    // A job of before a reset uses the table that is named now: it ends first.
+    wire new_access = state == IDLE && req_valid && !rsp_valid && live;
     wire refused = !req_page && forbidden != `FAULT_NONE;
     wire write_table = new_access && !req_page && !refused && !reads_only
         && req_csr == `HAIOV_CSR_HVEITAB;
 
-    assign want = state == WAITS && !withdraw;
+    // A job that begins in the cycle of a reset would not know of it.
+    assign want = state == WAITS && !withdraw && !reset;
 
     xtrapless_queue #(.QUEUE(QUEUE)) queue (
         .clk(clk), .reset(reset), .write(live && write), .value(value),
         .push(live && queue_push), .pop(live && queue_pop), .overflow(live && queue_overflow),
-        .report(live && queue_report), .at_head(queue_head), .base(base), .open(queue_open),
+        .report(live && queue_report), .hold(queue_hold), .at_head(queue_head),
+        .base(base), .raised(irq), .open(queue_open),
         .full(queue_full), .empty(queue_empty), .lost(queue_lost), .address(queue_address));
-
-    assign irq = !queue_empty || queue_lost;  // VEI-10
 
     always @(posedge clk) begin
         if (!busy)

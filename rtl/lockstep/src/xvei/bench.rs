@@ -64,6 +64,8 @@ struct HartOut {
 struct Out {
     mem_addr: u64,
     mem_value: u64,
+    mem_mask: u64,
+    mem_wdata: u64,
     mem_req: bool,
     mem_op: u8,
     mem_hart: u8,

@@ -197,7 +197,8 @@ impl Driver {
             12..14 => {
                 let size = self.random.of(&[0, 1, 2, 2, 9, 12, 15]);
                 let en = if self.random.one_in(6) { 0 } else { hveiq::EN };
-                let junk = self.random.bits() & 0x3f00_0000_0000_0ff0;
+                // FLT among them, which software cannot set.
+                let junk = self.random.bits() & 0x7f00_0000_0000_0ff0;
                 (csr::HVEIQ, en | queue(hart) | size | junk)
             }
             14..16 => {
