@@ -26,7 +26,7 @@ struct HartOut {
 };
 
 struct Out {
-    uint64_t mem_addr, mem_value;
+    uint64_t mem_addr, mem_value, mem_mask, mem_wdata;
     uint8_t mem_req, mem_op, mem_hart, job_busy;
     HartOut harts[8];
 };
@@ -84,6 +84,8 @@ void cycle(void *circuit, const In *in, Out *out) {
     out->mem_op = top.mem_op;
     out->mem_hart = top.mem_hart;
     out->mem_addr = uint64_t(top.mem_addr) << 3;
+    out->mem_mask = top.mem_mask;
+    out->mem_wdata = top.mem_wdata;
     out->job_busy = top.job_busy;
     for (unsigned h = 0; h < HARTS; ++h) {
         HartOut &hart = out->harts[h];

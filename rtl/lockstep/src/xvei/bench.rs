@@ -13,13 +13,15 @@ use trapless_intc::{
     Snapshot,
 };
 use trapless_isa::Mode;
-use trapless_isa::haiov::{csr, hveiclaim, hveiq, limits};
+use trapless_isa::haiov::{csr, hgenvei, hveiclaim, hveiq, limits};
 
 use crate::access::Access;
 use crate::memory::{Shared, Words};
 use crate::random::Random;
 
 const MOST_HARTS: usize = 8;
+/// More answers of memory than an access may need that has been withdrawn: what it does is done.
+const MOST_ANSWERS: u32 = 4;
 /// More cycles than any access may need: a page of 240 doorbells, each with a value, for each hart.
 const MOST_CYCLES: u64 = 100_000;
 
@@ -106,7 +108,25 @@ pub enum Act {
 struct InFlight {
     act: Act,
     withdrawn: bool,
+    /// Answers of memory for this hart since it has asked to withdraw the access.
+    answers_since: u32,
     since: u64,
+    /// How many jobs are over when all that have begun before are.
+    jobs_before: u64,
+}
+
+impl Out {
+    /// The request to memory.
+    fn request(&self) -> Option<(u8, u8, u64, u64, u64)> {
+        let request = (
+            self.mem_op,
+            self.mem_hart,
+            self.mem_addr,
+            self.mem_mask,
+            self.mem_wdata,
+        );
+        self.mem_req.then_some(request)
+    }
 }
 
 /// How the circuit is driven.
@@ -134,6 +154,10 @@ pub struct Bench {
     pub pace: Pace,
     /// Cycles until memory answers.
     wait: u64,
+    /// Jobs that are over.
+    jobs_over: u64,
+    /// Harts on behalf of which the job has accessed memory.
+    accessed_for: u64,
     /// `hveiq.FLT` may differ: accesses are given up that may have failed to read something, or a
     /// queue is damaged, of which the model reads one word more.
     pub loose: bool,
@@ -207,6 +231,8 @@ impl Bench {
             random: Random::new(!seed),
             pace: Pace::default(),
             wait: 0,
+            jobs_over: 0,
+            accessed_for: 0,
             loose: false,
             counts: Counts::default(),
         };
@@ -314,7 +340,9 @@ impl Bench {
         self.current[hart] = Some(InFlight {
             act,
             withdrawn: false,
+            answers_since: 0,
             since: self.counts.cycles,
+            jobs_before: self.jobs_over + u64::from(self.outputs.job_busy),
         });
     }
 
@@ -329,14 +357,33 @@ impl Bench {
             let asks = self.pace.withdraw != 0 && self.random.one_in(self.pace.withdraw);
             self.inputs.harts[hart].withdraw = false;
             if let Some(current) = &mut self.current[hart] {
-                self.inputs.harts[hart].withdraw = asks;
                 current.withdrawn |= asks;
+                self.inputs.harts[hart].withdraw = current.withdrawn;
+                let answers = self.inputs.mem_ack && usize::from(before.mem_hart) == hart;
+                current.answers_since += u32::from(current.withdrawn && answers);
+                if current.answers_since > MOST_ANSWERS {
+                    return Err(format!("hart {hart} goes on with what it has withdrawn"));
+                }
             }
         }
         (self.functions.cycle)(self.circuit, &self.inputs, &mut self.outputs);
         self.counts.cycles += 1;
         if self.inputs.mem_ack && !self.inputs.mem_err && before.mem_op != 0 {
             self.ram.store(before.mem_addr, self.outputs.mem_value);
+        }
+        if before.mem_req && !self.inputs.mem_ack && before.request() != self.outputs.request() {
+            return Err("a request to memory has changed before its answer".into());
+        }
+        if before.mem_req {
+            self.accessed_for |= 1 << before.mem_hart;
+        }
+        if before.job_busy && !self.outputs.job_busy {
+            self.jobs_over += 1;
+            let answered = (0..self.harts()).filter(|&hart| self.outputs.harts[hart].rsp_valid);
+            let answered: u64 = answered.map(|hart| 1 << hart).sum();
+            if std::mem::take(&mut self.accessed_for) & !answered != 0 {
+                return Err("memory was accessed on behalf of another hart".into());
+            }
         }
         for hart in 0..self.harts() {
             self.inputs.harts[hart].reset = false;
@@ -417,6 +464,9 @@ impl Bench {
         if answer != same {
             return Err(shown(format!("answer {answer:x?}, model {same:x?}")));
         }
+        if waits_for_posts(current.act) && self.jobs_over < current.jobs_before {
+            return Err(shown("a job that had begun before is not over".into()));
+        }
         self.count(current.act, expected);
         Ok(())
     }
@@ -492,4 +542,16 @@ impl Bench {
             )),
         }
     }
+}
+
+/// VEI-13
+fn waits_for_posts(act: Act) -> bool {
+    let Act::Csr { csr, mode, op } = act else {
+        return false;
+    };
+    let value = op.written(0);
+    csr == csr::HGENVEI
+        && matches!(mode, Mode::M | Mode::HS)
+        && matches!(op, CsrOp::Write(_) | CsrOp::Swap(_))
+        && value.is_some_and(|value| value & hgenvei::ENTRY == 0)
 }
