@@ -22,7 +22,7 @@ help:
 	@echo 'make python  the Python package as a wheel in out/wheels (docs/python.md)'
 	@echo 'make spec   the specifications as HTML: out/spec/xtrapless.html, haiov.html'
 	@echo 'make book   all pages and the specification as one book: out/book/index.html'
-	@echo 'make rtl-test  the circuit of Xtrapless (rtl/) in lock-step with the model'
+	@echo 'make rtl-test  the circuits of rtl/ in lock-step with the models'
 	@echo 'make rtl-prove  properties of the circuit, by induction'
 	@echo 'make rtl-report  what the circuits cost: out/rtl-report/index.html'
 	@echo 'make fuzz   each fuzz target for SECONDS=60'
@@ -139,7 +139,7 @@ fuzz: test-setup
 rtl-setup: setup
 	@scripts/install packages-rtl
 
-# The circuit of Xtrapless: not part of `make test`, because it needs Verilator.
+# The circuits: not part of `make test`, because it needs Verilator.
 rtl-test: rtl-setup
 	tests/rtl
 	tests/conformance rtl

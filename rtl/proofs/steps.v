@@ -27,7 +27,7 @@ module steps (
     wire [5:0] mem_hart;
     wire [55:3] mem_addr;
     wire [63:0] mem_mask, mem_wdata;
-    wire [HARTS-1:0] rsp_valid, rsp_retry;
+    wire [HARTS-1:0] rsp_valid, rsp_retry, notify;
     wire [64*HARTS-1:0] rsp_data;
 
     xtrapless #(.HARTS(HARTS), .QUEUE(2)) dut (
@@ -35,7 +35,7 @@ module steps (
         .req_csr(req_csr), .req_op(req_op), .req_mode(req_mode), .req_operand(req_operand),
         .withdraw(withdraw), .rsp_valid(rsp_valid), .rsp_data(rsp_data), .rsp_fault(),
         .rsp_retry(rsp_retry), .v(v), .hip_clear(hip_clear), .now(64'b0), .delta({HARTS{64'b0}}),
-        .vssip(), .vseip(), .hip_vssip(), .hip_vseip(), .vstip(), .stip(), .notify(), .ipi(),
+        .vssip(), .vseip(), .hip_vssip(), .hip_vseip(), .vstip(), .stip(), .notify(notify), .ipi(),
         .split(), .settled(), .posting(), .mem_req(mem_req), .mem_op(mem_op), .mem_hart(mem_hart),
         .mem_addr(mem_addr), .mem_mask(mem_mask), .mem_wdata(mem_wdata), .mem_ack(mem_ack),
         .mem_err(mem_err), .mem_rdata(mem_rdata), .job_busy(), .job_end(), .job_hart(),
@@ -81,6 +81,34 @@ module steps (
     (* hierconn *) wire        \dut.harts[0].unit.dead ;
     (* hierconn *) wire        \dut.harts[1].unit.dead ;
     wire [1:0] dead = {\dut.harts[1].unit.dead , \dut.harts[0].unit.dead };
+    (* hierconn *) wire        \dut.harts[0].unit.new_access ;
+    (* hierconn *) wire        \dut.harts[1].unit.new_access ;
+    wire [1:0] begins = {\dut.harts[1].unit.new_access , \dut.harts[0].unit.new_access };
+    (* hierconn *) wire [1:0]  \dut.harts[0].unit.state ;
+    (* hierconn *) wire [1:0]  \dut.harts[1].unit.state ;
+    wire [3:0] units = {\dut.harts[1].unit.state , \dut.harts[0].unit.state };
+    (* hierconn *) wire        \dut.harts[0].unit.post_busy ;
+    (* hierconn *) wire        \dut.harts[1].unit.post_busy ;
+    wire [1:0] has_posts = {\dut.harts[1].unit.post_busy , \dut.harts[0].unit.post_busy };
+    (* hierconn *) wire        \dut.harts[0].unit.en ;
+    (* hierconn *) wire        \dut.harts[1].unit.en ;
+    wire [1:0] enabled = {\dut.harts[1].unit.en , \dut.harts[0].unit.en };
+    (* hierconn *) wire        \dut.harts[0].unit.flt ;
+    (* hierconn *) wire        \dut.harts[1].unit.flt ;
+    wire [1:0] faults = {\dut.harts[1].unit.flt , \dut.harts[0].unit.flt };
+    (* hierconn *) wire [63:0] \dut.harts[0].unit.hnqbase ;
+    (* hierconn *) wire [63:0] \dut.harts[1].unit.hnqbase ;
+    wire [127:0] queue_bases = {\dut.harts[1].unit.hnqbase , \dut.harts[0].unit.hnqbase };
+    (* hierconn *) wire        \dut.harts[0].unit.queue.due ;
+    (* hierconn *) wire        \dut.harts[1].unit.queue.due ;
+    wire [1:0] queue_due = {\dut.harts[1].unit.queue.due , \dut.harts[0].unit.queue.due };
+    (* hierconn *) wire        \dut.harts[0].unit.tables_due ;
+    (* hierconn *) wire        \dut.harts[1].unit.tables_due ;
+    wire [1:0] tables_due = {\dut.harts[1].unit.tables_due , \dut.harts[0].unit.tables_due };
+    (* hierconn *) wire [63:0] \dut.harts[0].unit.grant ;
+    (* hierconn *) wire [63:0] \dut.harts[1].unit.grant ;
+    wire [127:0] grants = {\dut.harts[1].unit.grant , \dut.harts[0].unit.grant };
+    (* hierconn *) wire [HARTS-1:0] \dut.tables_vs ;
     (* hierconn *) wire [HARTS-1:0] \dut.queues_open ;
     (* hierconn *) wire        \dut.ack ;
     (* hierconn *) wire        \dut.err ;
@@ -319,11 +347,13 @@ module steps (
 
     // The request of the cycle before, which memory has not answered.
     reg waits_before = 1'b0;
+    reg [HARTS-1:0] fresh = {HARTS{1'b0}};  // Reset, and nothing accessed since.
     reg [1:0] op_before;
     reg [5:0] mem_hart_before;
     reg [55:3] addr_before;
     reg [63:0] mask_before, wdata_before;
     always @(posedge clk) begin
+        fresh <= {HARTS{!begun}} | hart_reset | (fresh & ~begins);
         waits_before <= begun && mem_req && !mem_ack;
         {op_before, mem_hart_before, addr_before} <= {mem_op, mem_hart, mem_addr};
         {mask_before, wdata_before} <= {mem_mask, mem_wdata};
@@ -438,6 +468,26 @@ module steps (
             assert (mem_req && op_before == mem_op && mem_hart_before == mem_hart
                 && addr_before == mem_addr && mask_before == mem_mask
                 && wdata_before == mem_wdata);
+`endif
+`ifdef PROVE_reset
+        // A hart that has been reset has nothing of before, whatever job of then goes on (ACC-4).
+        if (begun && !begun_before)
+            assert (state == `STEP_IDLE);
+        if (begun)
+            for (h = 0; h < HARTS; h = h + 1) begin
+                if (begun_before && queue_due[h])
+                    assert (dead[h] && \dut.engine.who == h
+                        && (state == `STEP_PUSH || state == `STEP_POP));
+                if (begun_before && tables_due[h])
+                    assert (dead[h] && \dut.engine.who == h && state == `STEP_FIND_DOMAIN);
+                if (fresh[h]) begin
+                    assert (units[2*h+:2] == 2'd0 && !has_posts[h] && (state == `STEP_IDLE || dead[h]
+                        || \dut.engine.hart != h));
+                    assert (!slot_v[h] && !enabled[h] && !faults[h] && grants[64*h+:64] == 64'b0
+                        && queue_bases[64*h+:64] == 64'b0 && !notify[h]
+                        && (!\dut.tables_vs [h] || tables_due[h]));
+                end
+            end
 `endif
 `ifdef PROVE_ends
         if (begun && steps_before)

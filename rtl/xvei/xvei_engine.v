@@ -2,9 +2,8 @@
 // The engine that all harts share: accesses to doorbell pages, posts, claims.
 //
 // It carries out one job after the other, each as a whole, so that VEI-7, VEI-8 and VEI-11 are the
-// order of its steps, and a write of 0 to hgenvei only has to take its turn (VEI-13). What a job
-// does until its first atomic operation only reads: until then it is given up when its hart asks
-// for that.
+// order of its steps, and a write of 0 to hgenvei only has to take its turn (VEI-13). The search of a
+// page only reads, and is given up when its hart asks for that.
 
 `include "generated/haiov.vh"
 `include "port.vh"

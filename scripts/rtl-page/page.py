@@ -6,14 +6,15 @@ import html
 ROWS = [
     ("NAND2", "generic", "nand2"), ("inverters", "generic", "inverters"),
     ("flip-flops", "generic", "flip_flops"), ("longest path in gates", "generic", "levels"),
-    ("LUT6 (Xilinx 7), module by module", "modules", "luts"),
-    ("LUT6 (Xilinx 7)", "xilinx", "luts"), ("MUXF7/8", "xilinx", "muxes"),
-    ("CARRY4", "xilinx", "carry"), ("flip-flops (Xilinx 7)", "modules", "flip_flops"),
+    *((f"{cells} (Xilinx 7), {how}", step, key)
+      for how, step in (("module by module", "modules"), ("as a whole", "xilinx"))
+      for cells, key in (("LUT6", "luts"), ("MUXF7/8", "muxes"), ("CARRY4", "carry"),
+                         ("flip-flops", "flip_flops"))),
     ("LUT4 (ECP5)", "ecp5", "luts"), ("flip-flops (ECP5)", "ecp5", "flip_flops"),
     ("clock in MHz (ECP5)", "clock", "mhz"),
 ]
-FITTED = [("modules", "luts", "LUT6, module by module"), ("xilinx", "luts", "LUT6"),
-          ("modules", "flip_flops", "flip-flops"), ("generic", "nand2", "NAND2"),
+FITTED = [("modules", "luts", "LUT6, module by module"), ("xilinx", "luts", "LUT6, as a whole"),
+          ("modules", "flip_flops", "flip-flops, module by module"), ("generic", "nand2", "NAND2"),
           ("ecp5", "luts", "LUT4 (ECP5)")]
 # Title of its table, what it grows with, colour of its curve.
 KINDS = {
@@ -151,7 +152,7 @@ def write(folder, results):
     body += "<h2>Growth</h2><ul>"
     body += "".join(f"<li>{html.escape(text)}</li>" for text in formulas(results)) + "</ul>"
     body += plot(results, "modules", "luts", "LUT6 of a Xilinx 7 series device, module by module")
-    body += plot(results, "xilinx", "luts", "LUT6 of a Xilinx 7 series device")
+    body += plot(results, "xilinx", "luts", "LUT6 of a Xilinx 7 series device, as a whole")
     body += plot(results, "modules", "flip_flops", "Flip-flops")
     body += plot(results, "generic", "nand2", "NAND2 gates")
     body += plot(results, "clock", "mhz", "Clock in MHz, ECP5")
