@@ -242,13 +242,13 @@ fn rights_are_those_of_the_specification() {
     assert_eq!(w.post(3), virt);
 }
 
-/// VEI-3: a host that puts a large table at an address that is not a multiple of its size reads back
-/// which table is used.
+/// VEI-3: a host that puts a large table at an address that is not a multiple of its size reads
+/// back which table is used.
 #[test]
 fn a_table_is_aligned_to_its_size() {
     let mut w = World::new();
     for (size, align) in [(3, 1 << 12), (8, 1 << 12), (9, 1 << 13), (10, 1 << 14)] {
-        let written = hveitab::V | RAM + 0x7000 | size;
+        let written = hveitab::V | (RAM + 0x7000) | size;
         w.host(0, csr::HVEITAB, CsrOp::Write(written));
         let kept = hveitab::V | (RAM + 0x7000) & !(align - 1) | size;
         assert_eq!(w.host(0, csr::HVEITAB, CsrOp::Read), kept);
