@@ -208,7 +208,8 @@ module xtrapless_hart #(
     assign job_operand = generates ? generated
                        : job == `JOB_MAP || job == `JOB_CONFIG ? value : req_operand;
     // A job that begins in the cycle of a reset would not know of it.
-    assign want = state == WAITS && !withdraw && !reset && !(after_posts && (post_busy || post_runs));
+    assign want = state == WAITS && !withdraw && !reset
+        && !(after_posts && (post_busy || post_runs));
     assign want_post = post_busy && !reset;
 
     wire new_access = state == IDLE && req_valid && !rsp_valid;
@@ -234,7 +235,8 @@ module xtrapless_hart #(
         .clk(clk), .reset(reset), .write(live && write && job == `JOB_QUEUE), .value(value),
         .push(live && queue_push), .pop(live && queue_pop), .overflow(live && queue_overflow),
         .report(live && queue_report),
-        .hold(queue_hold), .at_head(queue_head), .base(hnqbase), .raised(notify), .open(queue_open), .full(queue_full),
+        .hold(queue_hold), .at_head(queue_head), .base(hnqbase), .raised(notify),  // NTF-1, NTF-8
+        .open(queue_open), .full(queue_full),
         .empty(queue_empty), .lost(queue_lost), .address(queue_address));
 
     assign split = en;

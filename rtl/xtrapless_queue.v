@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The notification queue of a hart: hnqbase and the positions of the ring (chapter
-// "Notifications"). The engine stores and loads the entries. A reset while it does waits for memory,
-// because a request must stay as it is until it is answered; until then the queue looks closed and
-// empty to the hart.
+// "Notifications"). The engine stores and loads the entries. A reset while it does waits for
+// memory, because a request must stay as it is until it is answered; until then the queue looks
+// closed and empty to the hart.
 
 `include "generated/xtrapless.vh"
 

@@ -131,7 +131,7 @@ module xvei_hart #(
         .clk(clk), .reset(reset), .write(live && write), .value(value),
         .push(live && queue_push), .pop(live && queue_pop), .overflow(live && queue_overflow),
         .report(live && queue_report), .hold(queue_hold), .at_head(queue_head),
-        .base(base), .raised(irq), .open(queue_open),
+        .base(base), .raised(irq), .open(queue_open),  // VEI-10
         .full(queue_full), .empty(queue_empty), .lost(queue_lost), .address(queue_address));
 
     always @(posedge clk) begin
