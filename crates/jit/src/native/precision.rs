@@ -3,7 +3,7 @@
 use dynasmrt::DynamicLabel;
 
 /// A format.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Precision {
     Single,
     Double,

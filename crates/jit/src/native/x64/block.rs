@@ -43,6 +43,7 @@ impl<'a> BlockCompiler<'a> {
     pub fn instructions(&mut self) -> Option<(&'a Inst, Position)> {
         let insts = self.source.insts;
         self.at = self.source.offset as i32;
+        self.copies.begin();
         let mut index = 0;
         while let Some(inst) = insts.get(index) {
             let together = match self.group(index) {
@@ -141,8 +142,8 @@ impl BlockCompiler<'_> {
         for group in cold.groups {
             self.single_accesses(&group);
         }
-        for nan in cold.nans {
-            self.canonical_nan(&nan);
+        for (nan, xmm) in cold.nans {
+            self.canonical_nan(&nan, xmm);
         }
         cold.slow.append(&mut self.cold.slow);
         for slow in cold.slow {
@@ -153,6 +154,10 @@ impl BlockCompiler<'_> {
             match slow.csr {
                 Some(inst) => self.call_csr(&inst, slow.at, slow.back),
                 None if self.rest(slow.at, cold.beyond) => {}
+                None if slow.rest => {
+                    self.before_helper(slow.moved.as_deref());
+                    self.finish(slow.at);
+                }
                 None => {
                     self.before_helper(slow.moved.as_deref());
                     self.execute(slow.at);
@@ -198,7 +203,10 @@ impl BlockCompiler<'_> {
             Some(Template::ZeroBlock) => self.zero_block(inst, at),
             Some(Template::Atomic(how)) => self.atomic(inst, at, how),
             Some(Template::Float(how)) => self.float(inst, at, how),
-            None => self.execute(at),
+            None => {
+                self.execute(at);
+                self.copies.forget();
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
 
+use super::copies::{Copies, Xmm};
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::lifetimes::Lifetimes;
 use super::regs::{Host, Place, RAX, RBX, Registers, Uses, x_at};
@@ -38,6 +39,8 @@ pub(super) struct Slow {
     pub probe: Option<Probe>,
     /// Where the block resumes.
     pub back: DynamicLabel,
+    /// The block does not resume: the interpreter executes the rest of it.
+    pub rest: bool,
     /// Where registers are, in a long block.
     pub moved: Option<Box<Moved>>,
 }
@@ -50,6 +53,8 @@ pub(super) struct GroupSlow {
     pub len: usize,
     pub out: DynamicLabel,
     pub back: DynamicLabel,
+    /// As in [`Slow`].
+    pub rest: bool,
     /// Where registers are, in a long block.
     pub moved: Option<Box<Moved>>,
 }
@@ -72,7 +77,7 @@ pub(super) struct Cold {
     pub edges: Vec<(DynamicLabel, Edge)>,
     pub beyond: Charge,
     pub groups: Vec<GroupSlow>,
-    pub nans: Vec<Nan>,
+    pub nans: Vec<(Nan, Xmm)>,
     pub slow: Vec<Slow>,
 }
 
@@ -110,6 +115,8 @@ pub(super) struct BlockCompiler<'a> {
     /// In a long block, where guest registers were before the results of the instruction being
     /// compiled got their places.
     pub before: Option<Registers>,
+    /// Floating-point registers that are in host registers, too.
+    pub copies: Copies,
     /// While blocks are compiled as parts of a region.
     pub region: Option<Shared>,
 }

@@ -5,14 +5,19 @@
 //! flag for the same operands, but for fused multiply-add. The slow path is taken for rounding
 //! modes other than to nearest, and while FS is not dirty. Computing a result twice raises the same
 //! flags.
+//!
+//! Operands are in host registers, and so are results, which are written to the context, too
+//! ([`copies`](super::copies)). What has been checked in a block is not checked again: a check that
+//! fails leaves the rest of the block to the interpreter.
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, Slow};
+use super::copies::{Ready, Xmm};
 use super::encode::Assembler;
-use super::regs::{RAX, at, f_at};
+use super::regs::{Host, RAX, at, f_at};
 use crate::native::precision::{Nan, Precision};
 use crate::native::rm;
 use crate::{FLOAT_DIRTY, FLOAT_NEAREST, Position};
@@ -32,11 +37,11 @@ pub(super) enum Float {
     Narrow,
     /// Single to double.
     Widen,
-    /// `xmm0`, which holds `rs1`, is changed by the register at this displacement, `rs2`.
-    Arithmetic(Precision, fn(&mut Assembler, i32)),
+    /// `d` is computed of `a` and `b`.
+    Arithmetic(Precision, fn(&mut Assembler, Xmm, Xmm, Xmm)),
     SquareRoot(Precision),
-    /// `xmm0` is computed of `xmm0`, `xmm1` and `xmm2`, which hold `rs1`, `rs2` and `rs3`.
-    Fused(Precision, fn(&mut Assembler)),
+    /// `xmm0`, which holds `rs1`, is changed by `b` and `c`, which hold `rs2` and `rs3`.
+    Fused(Precision, fn(&mut Assembler, Xmm, Xmm)),
 }
 
 /// Sign of the result: that of the second operand, its opposite, or the product of both.
@@ -73,6 +78,32 @@ pub(super) enum Number {
 }
 
 impl Float {
+    /// Floating-point registers that an instruction reads or writes, with the format of each.
+    pub fn registers(self, inst: &Inst) -> impl Iterator<Item = (u8, Precision)> {
+        use Precision::{Double, Single};
+        let (d, a, b, c) = (inst.rd, inst.rs1, inst.rs2, inst.rs3);
+        let of =
+            |precision, registers: [Option<u8>; 4]| registers.map(|f| f.map(|f| (f, precision)));
+        let registers = match self {
+            Self::Load(precision)
+            | Self::MoveFromInteger(precision)
+            | Self::FromInteger(precision, _) => of(precision, [Some(d), None, None, None]),
+            Self::Store(precision) => of(precision, [Some(b), None, None, None]),
+            Self::MoveToInteger(precision) | Self::ToInteger(precision, _) => {
+                of(precision, [Some(a), None, None, None])
+            }
+            Self::Compare(precision, _) => of(precision, [Some(a), Some(b), None, None]),
+            Self::SquareRoot(precision) => of(precision, [Some(d), Some(a), None, None]),
+            Self::InjectSign(precision, _) | Self::Arithmetic(precision, _) => {
+                of(precision, [Some(d), Some(a), Some(b), None])
+            }
+            Self::Fused(precision, _) => of(precision, [Some(d), Some(a), Some(b), Some(c)]),
+            Self::Narrow => [Some((d, Single)), Some((a, Double)), None, None],
+            Self::Widen => [Some((d, Double)), Some((a, Single)), None, None],
+        };
+        registers.into_iter().flatten()
+    }
+
     /// Whether there is code for a rounding mode. Operations without one have 0 in that field.
     pub fn rounds(self, rounding: u8) -> bool {
         match self {
@@ -120,8 +151,7 @@ impl BlockCompiler<'_> {
             Float::Store(precision) => self.float_store(inst, precision, &mut slow),
             Float::MoveToInteger(precision) => self.move_to_integer(inst, precision, &slow),
             Float::MoveFromInteger(precision) => self.move_from_integer(inst, precision, &slow),
-            Float::InjectSign(Precision::Double, how) => self.inject_sign(inst, how, &slow),
-            Float::InjectSign(Precision::Single, how) => self.inject_single_sign(inst, how, &slow),
+            Float::InjectSign(precision, how) => self.inject_sign(inst, precision, how, &slow),
             Float::Compare(precision, how) => self.float_compare(inst, precision, how, &slow),
             Float::ToInteger(precision, to) => self.float_to_integer(inst, precision, to, &slow),
             Float::FromInteger(precision, from) => {
@@ -140,11 +170,13 @@ impl BlockCompiler<'_> {
 
     /// Takes the slow path unless FS is dirty.
     fn require_dirty(&mut self, slow: &Slow) {
-        dynasm!(self.ops
-            ; .arch x64
-            ; test BYTE [rbx + at!(float.state)], FLOAT_DIRTY as i8
-            ; jz =>slow.out
-        );
+        if self.copies.require(Ready::Dirty) {
+            dynasm!(self.ops
+                ; .arch x64
+                ; test BYTE [rbx + at!(float.state)], FLOAT_DIRTY as i8
+                ; jz =>slow.out
+            );
+        }
     }
 
     /// Takes the slow path unless FS is dirty and the rounding mode is to nearest.
@@ -152,142 +184,185 @@ impl BlockCompiler<'_> {
         if rounding != rm::DYNAMIC {
             return self.require_dirty(slow);
         }
-        dynasm!(self.ops
-            ; .arch x64
-            ; test BYTE [rbx + at!(float.state)], FLOAT_NEAREST as i8
-            ; jz =>slow.out
-        );
+        if self.copies.require(Ready::Nearest) {
+            dynasm!(self.ops
+                ; .arch x64
+                ; test BYTE [rbx + at!(float.state)], FLOAT_NEAREST as i8
+                ; jz =>slow.out
+            );
+        }
     }
 
     /// Takes the slow path unless register `f` holds a NaN-boxed single.
     fn require_boxed(&mut self, f: u8, slow: &Slow) {
+        if self.copies.require_boxed(f) {
+            let at = f_at(f);
+            dynasm!(self.ops
+                ; .arch x64
+                ; cmp DWORD [rbx + at + 4], -1
+                ; jne =>slow.out
+            );
+        }
+    }
+
+    /// Host register with the value of register `f`. A single must be in its box.
+    fn number(&mut self, precision: Precision, f: u8, slow: &Slow) -> Xmm {
+        if precision == Precision::Single {
+            self.require_boxed(f, slow);
+        }
+        self.copy(precision, f)
+    }
+
+    /// Host register with the value of register `f`, of a single whether or not it is in its box.
+    fn copy(&mut self, precision: Precision, f: u8) -> Xmm {
+        self.copies.find(f, precision).unwrap_or_else(|| {
+            let xmm = self.copies.place(f, precision);
+            self.load_copy(xmm, precision, f);
+            xmm
+        })
+    }
+
+    /// Loads register `f` to a host register.
+    pub fn load_copy(&mut self, xmm: Xmm, precision: Precision, f: u8) {
         let at = f_at(f);
-        dynasm!(self.ops
-            ; .arch x64
-            ; cmp DWORD [rbx + at + 4], -1
-            ; jne =>slow.out
-        );
+        match precision {
+            Precision::Single => dynasm!(self.ops; .arch x64; movss Rx(xmm), [rbx + at]),
+            Precision::Double => dynasm!(self.ops; .arch x64; movsd Rx(xmm), [rbx + at]),
+        }
+    }
+
+    /// Writes a result to the context.
+    fn write(&mut self, precision: Precision, f: u8, xmm: Xmm) {
+        let d = f_at(f);
+        match precision {
+            Precision::Single => dynasm!(self.ops
+                ; .arch x64
+                ; movss [rbx + d], Rx(xmm)
+                ; mov DWORD [rbx + d + 4], -1
+            ),
+            Precision::Double => dynasm!(self.ops; .arch x64; movsd [rbx + d], Rx(xmm)),
+        }
+        self.copies.written(f, precision);
+    }
+
+    /// Writes a result, which is in an integer register of the host.
+    fn write_bits(&mut self, precision: Precision, f: u8, bits: Host) {
+        let xmm = self.copies.place(f, precision);
+        match precision {
+            Precision::Single => dynasm!(self.ops; .arch x64; movd Rx(xmm), Rd(bits)),
+            Precision::Double => dynasm!(self.ops; .arch x64; movq Rx(xmm), Rq(bits)),
+        }
+        self.write(precision, f, xmm);
     }
 
     fn float_load(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
         self.require_dirty(slow);
         self.probe(inst.rs1, inst.imm, precision.bytes(), false, slow);
-        let d = f_at(inst.rd);
+        let xmm = self.copies.place(inst.rd, precision);
         match precision {
-            Precision::Single => dynasm!(self.ops
-                ; .arch x64
-                ; mov edx, [rax]
-                ; mov [rbx + d], edx
-                ; mov DWORD [rbx + d + 4], -1
-            ),
-            Precision::Double => dynasm!(self.ops; .arch x64; mov rdx, [rax]; mov [rbx + d], rdx),
+            Precision::Single => dynasm!(self.ops; .arch x64; movss Rx(xmm), [rax]),
+            Precision::Double => dynasm!(self.ops; .arch x64; movsd Rx(xmm), [rax]),
         }
+        self.write(precision, inst.rd, xmm);
     }
 
     fn float_store(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
         self.require_dirty(slow);
         self.probe(inst.rs1, inst.imm, precision.bytes(), true, slow);
-        let b = f_at(inst.rs2);
+        let b = self.copy(precision, inst.rs2);
         match precision {
-            Precision::Single => dynasm!(self.ops; .arch x64; mov edx, [rbx + b]; mov [rax], edx),
-            Precision::Double => dynasm!(self.ops; .arch x64; mov rdx, [rbx + b]; mov [rax], rdx),
+            Precision::Single => dynasm!(self.ops; .arch x64; movss [rax], Rx(b)),
+            Precision::Double => dynasm!(self.ops; .arch x64; movsd [rax], Rx(b)),
         }
     }
 
     fn move_to_integer(&mut self, inst: &Inst, precision: Precision, slow: &Slow) {
-        let a = f_at(inst.rs1);
         self.require_dirty(slow);
+        let a = self.copy(precision, inst.rs1);
         let to = self.target(inst.rd);
         match precision {
-            Precision::Single => dynasm!(self.ops; .arch x64; movsxd Rq(to), DWORD [rbx + a]),
-            Precision::Double => dynasm!(self.ops; .arch x64; mov Rq(to), [rbx + a]),
+            Precision::Single => dynasm!(self.ops
+                ; .arch x64
+                ; movd Rd(to), Rx(a)
+                ; movsxd Rq(to), Rd(to)
+            ),
+            Precision::Double => dynasm!(self.ops; .arch x64; movq Rq(to), Rx(a)),
         }
         self.put(inst.rd, to);
     }
 
     fn move_from_integer(&mut self, inst: &Inst, precision: Precision, slow: &Slow) {
-        let d = f_at(inst.rd);
         self.require_dirty(slow);
         let from = self.value(inst.rs1, RAX);
+        self.write_bits(precision, inst.rd, from);
+    }
+
+    fn inject_sign(&mut self, inst: &Inst, precision: Precision, how: Injection, slow: &Slow) {
+        self.require_dirty(slow);
+        let a = self.number(precision, inst.rs1, slow);
+        let b = self.number(precision, inst.rs2, slow);
+        let same = inst.rs1 == inst.rs2;
+        if same && matches!(how, Injection::Copy) {
+            // `fmv`
+            let d = self.copies.place(inst.rd, precision);
+            dynasm!(self.ops; .arch x64; movaps Rx(d), Rx(a));
+            return self.write(precision, inst.rd, d);
+        }
         match precision {
-            Precision::Single => dynasm!(self.ops
-                ; .arch x64
-                ; mov [rbx + d], Rd(from)
-                ; mov DWORD [rbx + d + 4], -1
-            ),
-            Precision::Double => dynasm!(self.ops; .arch x64; mov [rbx + d], Rq(from)),
+            Precision::Single => dynasm!(self.ops; .arch x64; movd eax, Rx(a)),
+            Precision::Double => dynasm!(self.ops; .arch x64; movq rax, Rx(a)),
         }
-    }
-
-    fn inject_sign(&mut self, inst: &Inst, how: Injection, slow: &Slow) {
-        let (a, b, d) = (f_at(inst.rs1), f_at(inst.rs2), f_at(inst.rd));
-        self.require_dirty(slow);
-        dynasm!(self.ops; .arch x64; mov rax, [rbx + a]; mov rcx, [rbx + b]);
-        match how {
-            Injection::Copy => dynasm!(self.ops; .arch x64; shr rcx, 63; btr rax, BYTE 63),
-            Injection::Negate => {
-                dynasm!(self.ops; .arch x64; not rcx; shr rcx, 63; btr rax, BYTE 63);
+        match (precision, how) {
+            // `fneg` and `fabs`
+            (Precision::Single, Injection::Negate) if same => {
+                dynasm!(self.ops; .arch x64; btc eax, BYTE 31);
             }
-            Injection::Xor => dynasm!(self.ops; .arch x64; shr rcx, 63),
+            (Precision::Single, _) if same => dynasm!(self.ops; .arch x64; btr eax, BYTE 31),
+            (Precision::Double, Injection::Negate) if same => {
+                dynasm!(self.ops; .arch x64; btc rax, BYTE 63);
+            }
+            (Precision::Double, _) if same => dynasm!(self.ops; .arch x64; btr rax, BYTE 63),
+            (Precision::Single, how) => {
+                dynasm!(self.ops; .arch x64; movd ecx, Rx(b));
+                match how {
+                    Injection::Copy => dynasm!(self.ops; .arch x64; btr eax, BYTE 31),
+                    Injection::Negate => {
+                        dynasm!(self.ops; .arch x64; not ecx; btr eax, BYTE 31);
+                    }
+                    Injection::Xor => {}
+                }
+                dynasm!(self.ops; .arch x64; and ecx, i32::MIN; xor eax, ecx);
+            }
+            (Precision::Double, how) => {
+                dynasm!(self.ops; .arch x64; movq rcx, Rx(b));
+                match how {
+                    Injection::Copy => dynasm!(self.ops; .arch x64; btr rax, BYTE 63),
+                    Injection::Negate => {
+                        dynasm!(self.ops; .arch x64; not rcx; btr rax, BYTE 63);
+                    }
+                    Injection::Xor => {}
+                }
+                dynasm!(self.ops; .arch x64; shr rcx, 63; shl rcx, 63; xor rax, rcx);
+            }
         }
-        dynasm!(self.ops
-            ; .arch x64
-            ; shl rcx, 63
-            ; xor rax, rcx
-            ; mov [rbx + d], rax
-        );
-    }
-
-    fn inject_single_sign(&mut self, inst: &Inst, how: Injection, slow: &Slow) {
-        let (a, b, d) = (f_at(inst.rs1), f_at(inst.rs2), f_at(inst.rd));
-        self.require_dirty(slow);
-        self.require_boxed(inst.rs1, slow);
-        self.require_boxed(inst.rs2, slow);
-        dynasm!(self.ops; .arch x64; mov eax, [rbx + a]; mov ecx, [rbx + b]);
-        match how {
-            Injection::Copy => dynasm!(self.ops; .arch x64; btr eax, BYTE 31),
-            Injection::Negate => dynasm!(self.ops; .arch x64; not ecx; btr eax, BYTE 31),
-            Injection::Xor => {}
-        }
-        dynasm!(self.ops
-            ; .arch x64
-            ; and ecx, i32::MIN
-            ; xor eax, ecx
-            ; mov [rbx + d], eax
-            ; mov DWORD [rbx + d + 4], -1
-        );
+        self.write_bits(precision, inst.rd, RAX);
     }
 
     fn float_compare(&mut self, inst: &Inst, precision: Precision, how: Comparison, slow: &Slow) {
         use Precision::{Double, Single};
         self.require_dirty(slow);
-        if precision == Single {
-            self.require_boxed(inst.rs1, slow);
-            self.require_boxed(inst.rs2, slow);
-        }
-        let (a, b) = (f_at(inst.rs1), f_at(inst.rs2));
+        let a = self.number(precision, inst.rs1, slow);
+        let b = self.number(precision, inst.rs2, slow);
         match (how, precision) {
-            (Comparison::Equal, Single) => dynasm!(self.ops
-                ; .arch x64
-                ; movss xmm0, [rbx + a]
-                ; ucomiss xmm0, [rbx + b]
-            ),
-            (Comparison::Equal, Double) => dynasm!(self.ops
-                ; .arch x64
-                ; movsd xmm0, [rbx + a]
-                ; ucomisd xmm0, [rbx + b]
-            ),
+            (Comparison::Equal, Single) => dynasm!(self.ops; .arch x64; ucomiss Rx(a), Rx(b)),
+            (Comparison::Equal, Double) => dynasm!(self.ops; .arch x64; ucomisd Rx(a), Rx(b)),
             // Operands are exchanged: unordered ones set the carry, which must read as false.
-            (Comparison::Less | Comparison::LessOrEqual, Single) => dynasm!(self.ops
-                ; .arch x64
-                ; movss xmm0, [rbx + b]
-                ; comiss xmm0, [rbx + a]
-            ),
-            (Comparison::Less | Comparison::LessOrEqual, Double) => dynasm!(self.ops
-                ; .arch x64
-                ; movsd xmm0, [rbx + b]
-                ; comisd xmm0, [rbx + a]
-            ),
+            (Comparison::Less | Comparison::LessOrEqual, Single) => {
+                dynasm!(self.ops; .arch x64; comiss Rx(b), Rx(a));
+            }
+            (Comparison::Less | Comparison::LessOrEqual, Double) => {
+                dynasm!(self.ops; .arch x64; comisd Rx(b), Rx(a));
+            }
         }
         match how {
             Comparison::Equal => {
@@ -305,10 +380,8 @@ impl BlockCompiler<'_> {
     /// in every rounding mode, but the mode must be valid.
     fn integer_to_float(&mut self, inst: &Inst, to: Precision, from: Number, slow: &Slow) {
         use Precision::{Double, Single};
-        let d = f_at(inst.rd);
         self.require_nearest(inst.rm, slow);
         let a = self.value(inst.rs1, RAX);
-        dynasm!(self.ops; .arch x64; pxor xmm0, xmm0);
         match from {
             Number::UnsignedWord => dynasm!(self.ops; .arch x64; mov eax, Rd(a)),
             Number::UnsignedLong => {
@@ -316,40 +389,38 @@ impl BlockCompiler<'_> {
             }
             Number::Word | Number::Long => {}
         }
+        let d = self.copies.place(inst.rd, to);
+        // The conversion keeps the rest of the register, for which it must not wait.
+        dynasm!(self.ops; .arch x64; pxor Rx(d), Rx(d));
         match (from, to) {
-            (Number::Word, Single) => dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, Rd(a)),
-            (Number::Word, Double) => dynasm!(self.ops; .arch x64; cvtsi2sd xmm0, Rd(a)),
-            (Number::UnsignedWord, Single) => dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, rax),
-            (Number::UnsignedWord, Double) => dynasm!(self.ops; .arch x64; cvtsi2sd xmm0, rax),
+            (Number::Word, Single) => dynasm!(self.ops; .arch x64; cvtsi2ss Rx(d), Rd(a)),
+            (Number::Word, Double) => dynasm!(self.ops; .arch x64; cvtsi2sd Rx(d), Rd(a)),
+            (Number::UnsignedWord, Single) => dynasm!(self.ops; .arch x64; cvtsi2ss Rx(d), rax),
+            (Number::UnsignedWord, Double) => dynasm!(self.ops; .arch x64; cvtsi2sd Rx(d), rax),
             (Number::Long | Number::UnsignedLong, Single) => {
-                dynasm!(self.ops; .arch x64; cvtsi2ss xmm0, Rq(a));
+                dynasm!(self.ops; .arch x64; cvtsi2ss Rx(d), Rq(a));
             }
             (Number::Long | Number::UnsignedLong, Double) => {
-                dynasm!(self.ops; .arch x64; cvtsi2sd xmm0, Rq(a));
+                dynasm!(self.ops; .arch x64; cvtsi2sd Rx(d), Rq(a));
             }
         }
-        match to {
-            Single => self.put_single(d),
-            Double => dynasm!(self.ops; .arch x64; movsd [rbx + d], xmm0),
-        }
+        self.write(to, inst.rd, d);
     }
 
     fn narrow(&mut self, inst: &Inst, slow: &Slow) {
-        let a = f_at(inst.rs1);
         self.require_nearest(inst.rm, slow);
-        dynasm!(self.ops
-            ; .arch x64
-            ; cvtsd2ss xmm0, [rbx + a]
-        );
-        self.put_number(Precision::Single, inst.rd);
+        let a = self.copy(Precision::Double, inst.rs1);
+        let d = self.copies.place(inst.rd, Precision::Single);
+        dynasm!(self.ops; .arch x64; vcvtsd2ss Rx(d), Rx(a), Rx(a));
+        self.put_number(Precision::Single, inst.rd, d);
     }
 
     fn widen(&mut self, inst: &Inst, slow: &Slow) {
-        let a = f_at(inst.rs1);
         self.require_nearest(inst.rm, slow);
-        self.require_boxed(inst.rs1, slow);
-        dynasm!(self.ops; .arch x64; cvtss2sd xmm0, [rbx + a]);
-        self.put_number(Precision::Double, inst.rd);
+        let a = self.number(Precision::Single, inst.rs1, slow);
+        let d = self.copies.place(inst.rd, Precision::Double);
+        dynasm!(self.ops; .arch x64; vcvtss2sd Rx(d), Rx(a), Rx(a));
+        self.put_number(Precision::Double, inst.rd, d);
     }
 
     /// Emits a conversion to an integer. Values out of range become the smallest integer, which
@@ -362,49 +433,48 @@ impl BlockCompiler<'_> {
         } else {
             self.require_nearest(inst.rm, slow);
         }
-        if from == Single {
-            self.require_boxed(inst.rs1, slow);
-        }
-        let a = f_at(inst.rs1);
+        let a = self.number(from, inst.rs1, slow);
         // Negative numbers, -0 included, and numbers from 2^63 or 2^32 up: as unsigned integers,
         // their bits compare at or above those of that number. Words are converted as long ones.
-        match (to, from) {
-            (Whole::UnsignedWord, Single) => {
-                dynasm!(self.ops; .arch x64; cmp DWORD [rbx + a], 0x4F80_0000; jae =>slow.out);
-            }
-            (Whole::UnsignedWord, Double) => dynasm!(self.ops
+        let bits = match (to, from) {
+            (Whole::UnsignedWord, Single) => Some(0x4F80_0000),
+            (Whole::UnsignedWord, Double) => Some(0x41F0_0000_0000_0000),
+            (Whole::UnsignedLong, Single) => Some(0x5F00_0000),
+            (Whole::UnsignedLong, Double) => Some(0x43E0_0000_0000_0000),
+            (Whole::Word | Whole::Long, _) => None,
+        };
+        match (bits, from) {
+            (None, _) => {}
+            (Some(bits), Single) => dynasm!(self.ops
                 ; .arch x64
-                ; mov rcx, QWORD 0x41F0_0000_0000_0000
-                ; cmp [rbx + a], rcx
+                ; movd eax, Rx(a)
+                ; cmp eax, bits as i32
                 ; jae =>slow.out
             ),
-            (Whole::UnsignedLong, Single) => {
-                dynasm!(self.ops; .arch x64; cmp DWORD [rbx + a], 0x5F00_0000; jae =>slow.out);
-            }
-            (Whole::UnsignedLong, Double) => dynasm!(self.ops
+            (Some(bits), Double) => dynasm!(self.ops
                 ; .arch x64
-                ; mov rcx, QWORD 0x43E0_0000_0000_0000
-                ; cmp [rbx + a], rcx
+                ; movq rax, Rx(a)
+                ; mov rcx, QWORD bits
+                ; cmp rax, rcx
                 ; jae =>slow.out
             ),
-            (Whole::Word | Whole::Long, _) => {}
         }
         match (to, from, truncate) {
-            (Whole::Word, Single, true) => dynasm!(self.ops; .arch x64; cvttss2si eax, [rbx + a]),
-            (Whole::Word, Single, false) => dynasm!(self.ops; .arch x64; cvtss2si eax, [rbx + a]),
-            (Whole::Word, Double, true) => dynasm!(self.ops; .arch x64; cvttsd2si eax, [rbx + a]),
-            (Whole::Word, Double, false) => dynasm!(self.ops; .arch x64; cvtsd2si eax, [rbx + a]),
+            (Whole::Word, Single, true) => dynasm!(self.ops; .arch x64; cvttss2si eax, Rx(a)),
+            (Whole::Word, Single, false) => dynasm!(self.ops; .arch x64; cvtss2si eax, Rx(a)),
+            (Whole::Word, Double, true) => dynasm!(self.ops; .arch x64; cvttsd2si eax, Rx(a)),
+            (Whole::Word, Double, false) => dynasm!(self.ops; .arch x64; cvtsd2si eax, Rx(a)),
             (Whole::UnsignedWord | Whole::Long | Whole::UnsignedLong, Single, true) => {
-                dynasm!(self.ops; .arch x64; cvttss2si rax, [rbx + a]);
+                dynasm!(self.ops; .arch x64; cvttss2si rax, Rx(a));
             }
             (Whole::UnsignedWord | Whole::Long | Whole::UnsignedLong, Single, false) => {
-                dynasm!(self.ops; .arch x64; cvtss2si rax, [rbx + a]);
+                dynasm!(self.ops; .arch x64; cvtss2si rax, Rx(a));
             }
             (Whole::UnsignedWord | Whole::Long | Whole::UnsignedLong, Double, true) => {
-                dynasm!(self.ops; .arch x64; cvttsd2si rax, [rbx + a]);
+                dynasm!(self.ops; .arch x64; cvttsd2si rax, Rx(a));
             }
             (Whole::UnsignedWord | Whole::Long | Whole::UnsignedLong, Double, false) => {
-                dynasm!(self.ops; .arch x64; cvtsd2si rax, [rbx + a]);
+                dynasm!(self.ops; .arch x64; cvtsd2si rax, Rx(a));
             }
         }
         match to {
@@ -426,122 +496,84 @@ impl BlockCompiler<'_> {
         &mut self,
         inst: &Inst,
         precision: Precision,
-        compute: fn(&mut Assembler, i32),
+        compute: fn(&mut Assembler, Xmm, Xmm, Xmm),
         slow: &Slow,
     ) {
         self.require_nearest(inst.rm, slow);
-        self.boxed_operands(precision, &[inst.rs1, inst.rs2], slow);
-        self.load_first(precision, inst.rs1);
-        compute(&mut self.ops, f_at(inst.rs2));
-        self.put_number(precision, inst.rd);
+        let a = self.number(precision, inst.rs1, slow);
+        let b = self.number(precision, inst.rs2, slow);
+        let d = self.copies.place(inst.rd, precision);
+        compute(&mut self.ops, d, a, b);
+        self.put_number(precision, inst.rd, d);
     }
 
     fn square_root(&mut self, inst: &Inst, precision: Precision, slow: &Slow) {
         self.require_nearest(inst.rm, slow);
-        self.boxed_operands(precision, &[inst.rs1], slow);
-        self.load_first(precision, inst.rs1);
+        let a = self.number(precision, inst.rs1, slow);
+        let d = self.copies.place(inst.rd, precision);
         match precision {
-            Precision::Single => dynasm!(self.ops; .arch x64; sqrtss xmm0, xmm0),
-            Precision::Double => dynasm!(self.ops; .arch x64; sqrtsd xmm0, xmm0),
+            Precision::Single => dynasm!(self.ops; .arch x64; vsqrtss Rx(d), Rx(a), Rx(a)),
+            Precision::Double => dynasm!(self.ops; .arch x64; vsqrtsd Rx(d), Rx(a), Rx(a)),
         }
-        self.put_number(precision, inst.rd);
+        self.put_number(precision, inst.rd, d);
     }
 
     fn fused(
         &mut self,
         inst: &Inst,
         precision: Precision,
-        compute: fn(&mut Assembler),
+        compute: fn(&mut Assembler, Xmm, Xmm),
         slow: &Slow,
     ) {
         self.require_nearest(inst.rm, slow);
-        self.boxed_operands(precision, &[inst.rs1, inst.rs2, inst.rs3], slow);
-        let (a, b, c) = (f_at(inst.rs1), f_at(inst.rs2), f_at(inst.rs3));
-        match precision {
-            Precision::Single => dynasm!(self.ops
-                ; .arch x64
-                ; movss xmm1, [rbx + b]
-                ; movss xmm2, [rbx + c]
-                ; movss xmm0, [rbx + a]
-            ),
-            Precision::Double => dynasm!(self.ops
-                ; .arch x64
-                ; movsd xmm0, [rbx + a]
-                ; movsd xmm1, [rbx + b]
-                ; movsd xmm2, [rbx + c]
-            ),
-        }
-        compute(&mut self.ops);
+        let a = self.number(precision, inst.rs1, slow);
+        let b = self.number(precision, inst.rs2, slow);
+        let c = self.number(precision, inst.rs3, slow);
+        dynasm!(self.ops; .arch x64; movaps xmm0, Rx(a));
+        compute(&mut self.ops, b, c);
         // Infinity times zero plus a quiet NaN is invalid in RISC-V, and perhaps not here.
-        self.put_number_unless_nan(precision, inst.rd, slow.out);
+        self.unless_nan(precision, Xmm(0), slow.out);
+        let d = self.copies.place(inst.rd, precision);
+        dynasm!(self.ops; .arch x64; movaps Rx(d), xmm0);
+        self.write(precision, inst.rd, d);
     }
 
-    /// Takes the slow path unless registers that should hold singles do.
-    fn boxed_operands(&mut self, precision: Precision, registers: &[u8], slow: &Slow) {
-        if precision == Precision::Single {
-            for &register in registers {
-                self.require_boxed(register, slow);
-            }
-        }
-    }
-
-    /// `xmm0` = register `f`.
-    fn load_first(&mut self, precision: Precision, f: u8) {
-        let a = f_at(f);
-        match precision {
-            Precision::Single => dynasm!(self.ops; .arch x64; movss xmm0, [rbx + a]),
-            Precision::Double => dynasm!(self.ops; .arch x64; movsd xmm0, [rbx + a]),
-        }
-    }
-
-    /// Moves the result in `xmm0` to register `f`, or the canonical NaN if it is one.
-    fn put_number(&mut self, precision: Precision, f: u8) {
+    /// Writes the result in `xmm` to register `f`, or the canonical NaN if it is one.
+    fn put_number(&mut self, precision: Precision, f: u8, xmm: Xmm) {
         let (from, back) = (self.ops.new_dynamic_label(), self.ops.new_dynamic_label());
-        self.put_number_unless_nan(precision, f, from);
+        self.unless_nan(precision, xmm, from);
+        self.write(precision, f, xmm);
         dynasm!(self.ops; .arch x64; =>back);
-        self.cold.nans.push(Nan {
-            from,
-            back,
-            precision,
-            f,
-        });
+        self.cold.nans.push((
+            Nan {
+                from,
+                back,
+                precision,
+                f,
+            },
+            xmm,
+        ));
     }
 
-    /// Moves the result in `xmm0` to register `f`, or jumps to `nan` if it is one.
-    fn put_number_unless_nan(&mut self, precision: Precision, f: u8, nan: DynamicLabel) {
-        let d = f_at(f);
+    /// Jumps to `nan` if a result is one.
+    fn unless_nan(&mut self, precision: Precision, xmm: Xmm, nan: DynamicLabel) {
         match precision {
-            Precision::Single => {
-                dynasm!(self.ops; .arch x64; ucomiss xmm0, xmm0; jp =>nan);
-                self.put_single(d);
-            }
-            Precision::Double => dynasm!(self.ops
-                ; .arch x64
-                ; ucomisd xmm0, xmm0
-                ; jp =>nan
-                ; movsd [rbx + d], xmm0
-            ),
+            Precision::Single => dynasm!(self.ops; .arch x64; ucomiss Rx(xmm), Rx(xmm)),
+            Precision::Double => dynasm!(self.ops; .arch x64; ucomisd Rx(xmm), Rx(xmm)),
         }
+        dynasm!(self.ops; .arch x64; jp =>nan);
     }
 
     /// Emits what a result that is NaN needs.
-    pub fn canonical_nan(&mut self, nan: &Nan) {
+    pub fn canonical_nan(&mut self, nan: &Nan, xmm: Xmm) {
         let d = f_at(nan.f);
         dynasm!(self.ops
             ; .arch x64
             ; =>nan.from
             ; mov rax, QWORD nan.precision.canonical_nan() as i64
             ; mov [rbx + d], rax
+            ; movq Rx(xmm), rax
             ; jmp =>nan.back
-        );
-    }
-
-    /// Boxes the single in `xmm0`.
-    fn put_single(&mut self, d: i32) {
-        dynasm!(self.ops
-            ; .arch x64
-            ; movss [rbx + d], xmm0
-            ; mov DWORD [rbx + d + 4], -1
         );
     }
 }

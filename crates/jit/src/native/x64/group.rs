@@ -25,6 +25,7 @@ impl BlockCompiler<'_> {
             len: group.len,
             out: self.ops.new_dynamic_label(),
             back: self.ops.new_dynamic_label(),
+            rest: self.copies.relied(),
             moved: self.moved(),
         };
         let base = self.value(insts[0].rs1, RAX);
@@ -76,6 +77,9 @@ impl BlockCompiler<'_> {
             self.assign_single(inst, moved);
             if let Some(access) = access_of(inst.op) {
                 self.memory(inst, Position::new(index as u8, distance), access);
+                if let Some(slow) = self.cold.slow.last_mut() {
+                    slow.rest = group.rest;
+                }
             }
             distance += u32::from(inst.len);
         }

@@ -137,12 +137,14 @@ impl BlockCompiler<'_> {
             hit: self.ops.new_dynamic_label(),
             probe: None,
             back: self.ops.new_dynamic_label(),
+            rest: false,
             moved: self.moved(),
         }
     }
 
     /// Ends an instruction with a slow path: both paths join here.
-    pub fn end_probe(&mut self, slow: Slow) {
+    pub fn end_probe(&mut self, mut slow: Slow) {
+        slow.rest = self.copies.relied();
         dynasm!(self.ops; .arch x64; =>slow.back);
         self.cold.slow.push(slow);
     }

@@ -7,6 +7,7 @@ mod atomic;
 mod block;
 mod compiler;
 mod control;
+mod copies;
 mod csr;
 pub(super) mod disassembly;
 mod encode;
@@ -33,6 +34,7 @@ use super::target::Targets;
 use super::{Emitted, Jit, SITES};
 use crate::native::listing::Batch;
 use crate::{Code, Head, Known, Region, Source};
+use copies::Copies;
 use encode::Assembler;
 use regs::Registers;
 use template::template_of;
@@ -69,6 +71,7 @@ impl Jit {
             registers: Registers::of_blocks(),
             lifetimes: None,
             before: None,
+            copies: Copies::none(),
             region: None,
         };
         let all: Vec<_> = sources.iter().collect();
@@ -117,6 +120,7 @@ impl Jit {
             registers: Registers::of_blocks(),
             lifetimes: None,
             before: None,
+            copies: Copies::none(),
             region: None,
         };
         let (entered, mut parts) = block.region(&plan, weight);

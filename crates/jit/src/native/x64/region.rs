@@ -19,6 +19,7 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::CostClass;
 
 use super::compiler::{BlockCompiler, Shared};
+use super::copies::Copies;
 use super::encode::{self, ADDRESS, Alu, LOAD_64, STORE_64, Width};
 use super::regs::{R14, R15, RAX, RBX, Registers, Uses, at, x_at};
 use crate::Position;
@@ -39,6 +40,9 @@ impl<'a> BlockCompiler<'a> {
             uses.add(node.source.insts, weight(node.source.block).max(1));
         }
         self.registers = Registers::of_region(&uses);
+        let blocks = plan.nodes.iter().map(|node| &node.source);
+        let blocks = blocks.map(|source| (source.insts, weight(source.block).max(1)));
+        self.copies = Copies::of_region(blocks);
         let label = |_: &Node<'_>| self.ops.new_dynamic_label();
         self.region = Some(Shared {
             labels: plan.nodes.iter().map(label).collect(),
@@ -117,6 +121,9 @@ impl BlockCompiler<'_> {
         }
         if float {
             self.begin_float();
+        }
+        for held in self.copies.kept().to_vec() {
+            self.load_copy(held.xmm, held.precision, held.f);
         }
         dynasm!(self.ops; .arch x64; jmp =>label);
     }
@@ -227,6 +234,7 @@ impl BlockCompiler<'_> {
         let finish = self.trampolines.finish as usize;
         dynasm!(self.ops; .arch x64; jmp extern finish);
         self.registers = Registers::of_blocks();
+        self.copies = Copies::none();
         self.region = None;
     }
 }

@@ -253,15 +253,39 @@ pub(super) fn template(op: Op) -> Option<Template> {
         // F and D
         Op::Flw => Float(Load(Single)),
         Op::Fsw => Float(Store(Single)),
-        Op::FaddS => Float(Arithmetic(Single, emit!(|ops, b| addss xmm0, [rbx + b]))),
-        Op::FsubS => Float(Arithmetic(Single, emit!(|ops, b| subss xmm0, [rbx + b]))),
-        Op::FmulS => Float(Arithmetic(Single, emit!(|ops, b| mulss xmm0, [rbx + b]))),
-        Op::FdivS => Float(Arithmetic(Single, emit!(|ops, b| divss xmm0, [rbx + b]))),
+        Op::FaddS => Float(Arithmetic(
+            Single,
+            emit!(|ops, d, a, b| vaddss Rx(d), Rx(a), Rx(b)),
+        )),
+        Op::FsubS => Float(Arithmetic(
+            Single,
+            emit!(|ops, d, a, b| vsubss Rx(d), Rx(a), Rx(b)),
+        )),
+        Op::FmulS => Float(Arithmetic(
+            Single,
+            emit!(|ops, d, a, b| vmulss Rx(d), Rx(a), Rx(b)),
+        )),
+        Op::FdivS => Float(Arithmetic(
+            Single,
+            emit!(|ops, d, a, b| vdivss Rx(d), Rx(a), Rx(b)),
+        )),
         Op::FsqrtS => Float(SquareRoot(Single)),
-        Op::FmaddS => Float(Fused(Single, emit!(|ops| vfmadd213ss xmm0, xmm1, xmm2))),
-        Op::FmsubS => Float(Fused(Single, emit!(|ops| vfmsub213ss xmm0, xmm1, xmm2))),
-        Op::FnmsubS => Float(Fused(Single, emit!(|ops| vfnmadd213ss xmm0, xmm1, xmm2))),
-        Op::FnmaddS => Float(Fused(Single, emit!(|ops| vfnmsub213ss xmm0, xmm1, xmm2))),
+        Op::FmaddS => Float(Fused(
+            Single,
+            emit!(|ops, b, c| vfmadd213ss xmm0, Rx(b), Rx(c)),
+        )),
+        Op::FmsubS => Float(Fused(
+            Single,
+            emit!(|ops, b, c| vfmsub213ss xmm0, Rx(b), Rx(c)),
+        )),
+        Op::FnmsubS => Float(Fused(
+            Single,
+            emit!(|ops, b, c| vfnmadd213ss xmm0, Rx(b), Rx(c)),
+        )),
+        Op::FnmaddS => Float(Fused(
+            Single,
+            emit!(|ops, b, c| vfnmsub213ss xmm0, Rx(b), Rx(c)),
+        )),
         Op::FsgnjS => Float(InjectSign(Single, Injection::Copy)),
         Op::FsgnjnS => Float(InjectSign(Single, Injection::Negate)),
         Op::FsgnjxS => Float(InjectSign(Single, Injection::Xor)),
@@ -280,15 +304,39 @@ pub(super) fn template(op: Op) -> Option<Template> {
         Op::FmvWX => Float(MoveFromInteger(Single)),
         Op::Fld => Float(Load(Double)),
         Op::Fsd => Float(Store(Double)),
-        Op::FaddD => Float(Arithmetic(Double, emit!(|ops, b| addsd xmm0, [rbx + b]))),
-        Op::FsubD => Float(Arithmetic(Double, emit!(|ops, b| subsd xmm0, [rbx + b]))),
-        Op::FmulD => Float(Arithmetic(Double, emit!(|ops, b| mulsd xmm0, [rbx + b]))),
-        Op::FdivD => Float(Arithmetic(Double, emit!(|ops, b| divsd xmm0, [rbx + b]))),
+        Op::FaddD => Float(Arithmetic(
+            Double,
+            emit!(|ops, d, a, b| vaddsd Rx(d), Rx(a), Rx(b)),
+        )),
+        Op::FsubD => Float(Arithmetic(
+            Double,
+            emit!(|ops, d, a, b| vsubsd Rx(d), Rx(a), Rx(b)),
+        )),
+        Op::FmulD => Float(Arithmetic(
+            Double,
+            emit!(|ops, d, a, b| vmulsd Rx(d), Rx(a), Rx(b)),
+        )),
+        Op::FdivD => Float(Arithmetic(
+            Double,
+            emit!(|ops, d, a, b| vdivsd Rx(d), Rx(a), Rx(b)),
+        )),
         Op::FsqrtD => Float(SquareRoot(Double)),
-        Op::FmaddD => Float(Fused(Double, emit!(|ops| vfmadd213sd xmm0, xmm1, xmm2))),
-        Op::FmsubD => Float(Fused(Double, emit!(|ops| vfmsub213sd xmm0, xmm1, xmm2))),
-        Op::FnmsubD => Float(Fused(Double, emit!(|ops| vfnmadd213sd xmm0, xmm1, xmm2))),
-        Op::FnmaddD => Float(Fused(Double, emit!(|ops| vfnmsub213sd xmm0, xmm1, xmm2))),
+        Op::FmaddD => Float(Fused(
+            Double,
+            emit!(|ops, b, c| vfmadd213sd xmm0, Rx(b), Rx(c)),
+        )),
+        Op::FmsubD => Float(Fused(
+            Double,
+            emit!(|ops, b, c| vfmsub213sd xmm0, Rx(b), Rx(c)),
+        )),
+        Op::FnmsubD => Float(Fused(
+            Double,
+            emit!(|ops, b, c| vfnmadd213sd xmm0, Rx(b), Rx(c)),
+        )),
+        Op::FnmaddD => Float(Fused(
+            Double,
+            emit!(|ops, b, c| vfnmsub213sd xmm0, Rx(b), Rx(c)),
+        )),
         Op::FsgnjD => Float(InjectSign(Double, Injection::Copy)),
         Op::FsgnjnD => Float(InjectSign(Double, Injection::Negate)),
         Op::FsgnjxD => Float(InjectSign(Double, Injection::Xor)),
