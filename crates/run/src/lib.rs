@@ -20,7 +20,7 @@
 //! | `payload`, `devices`, `copy` | payload and devices of a machine of `boot` |
 //! | `outside` | input of a machine from outside, and records of it |
 //! | `checkpoint` | checkpoints that a run makes, keeps or resumes |
-//! | `script` | scripted input |
+//! | `script`, `pattern` | scripted input, and what it waits for |
 //! | `project`, `own` | images of the project folder; machines and workloads in users' files |
 //! | `files`, `sources`, `ledgers` | input and output files, and files that these name; ledgers in files |
 //! | `failure`, `interrupt`, `note` | kinds of errors, Ctrl-C, messages to the user |
@@ -43,6 +43,7 @@ pub mod measure;
 pub mod observe;
 pub mod outside;
 pub mod own;
+mod pattern;
 pub mod payload;
 pub mod plan;
 pub mod project;

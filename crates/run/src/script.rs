@@ -7,10 +7,11 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use regex::bytes::Regex;
 use trapless_machine::VirtualTime;
 
 use trapless_recorder::SharedRecorder;
+
+use crate::pattern::Pattern;
 
 /// Cycles from the output that a script waits for to its next input: more than the time between two
 /// polls of the script, so that it does not depend on when these happen.
@@ -24,7 +25,7 @@ const REACH: usize = 64 << 10;
 #[derive(Debug)]
 enum Step {
     /// Wait until the output since the last wait matches.
-    Expect(Regex),
+    Expect(Pattern),
     /// Type these bytes.
     Send(Vec<u8>),
     /// Wait at most so long, in cycles, from now on.
@@ -74,7 +75,7 @@ impl Script {
             }
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             let step = match word {
-                "expect" => Step::Expect(pattern(rest).map_err(at)?),
+                "expect" => Step::Expect(Pattern::new(rest).map_err(at)?),
                 "send" => Step::Send(typed(rest).map_err(at)?),
                 "timeout" => match rest.trim().parse::<u64>() {
                     Ok(seconds @ 1..) => Step::Timeout(VirtualTime::cycles(seconds)),
@@ -97,7 +98,7 @@ impl Script {
     /// # Errors
     /// If the pattern is wrong.
     pub fn until(regex: &str) -> Result<Self, String> {
-        let steps = [Step::Expect(pattern(regex)?), Step::End];
+        let steps = [Step::Expect(Pattern::new(regex)?), Step::End];
         Ok(Self::new(steps.map(|step| (0, step)).into(), u64::MAX))
     }
 
@@ -122,12 +123,15 @@ impl Script {
         self.output.extend(bytes);
         if self.output.len() > 2 * REACH {
             self.output.drain(..self.output.len() - REACH);
+            if let Some((_, Step::Expect(pattern))) = self.steps.front_mut() {
+                pattern.restart();
+            }
         }
-        while let Some((_, Step::Expect(regex))) = self.steps.front() {
-            let Some(found) = regex.find(&self.output) else {
+        while let Some((_, Step::Expect(pattern))) = self.steps.front_mut() {
+            let Some(end) = pattern.find(&self.output) else {
                 return;
             };
-            self.output.drain(..found.end());
+            self.output.drain(..end);
             self.steps.pop_front();
             self.since = now;
             self.go_on(now);
@@ -182,27 +186,14 @@ impl Script {
     /// Description of what the script waits for; `None` if it has reached its end.
     pub fn missing(&self) -> Option<String> {
         let (number, step) = self.steps.front()?;
-        let Step::Expect(regex) = step else {
+        let Step::Expect(pattern) = step else {
             return None;
         };
         Some(match number {
-            0 => format!("output that matches `{regex}`"),
-            line => format!("what line {line} of the script expects, `{regex}`,"),
+            0 => format!("output that matches `{pattern}`"),
+            line => format!("what line {line} of the script expects, `{pattern}`,"),
         })
     }
-}
-
-fn pattern(text: &str) -> Result<Regex, String> {
-    if text.is_empty() {
-        return Err("there is no pattern to wait for".into());
-    }
-    Regex::new(text).map_err(|error| {
-        // The last line of the message is the reason; those before it point at the place.
-        let error = error.to_string();
-        let reason = error.lines().last().unwrap_or_default();
-        let reason = reason.strip_prefix("error: ").unwrap_or(reason);
-        format!("`{text}` is not a regular expression: {reason}")
-    })
 }
 
 /// The bytes to type for `text`: Enter is a carriage return.
