@@ -99,8 +99,8 @@ impl Ended {
     /// host's clock.
     fn wait(&mut self, machine: &Machine, printed: u64) -> Duration {
         let (now, executed) = (machine.now(), machine.instret());
-        let worked = executed.saturating_sub(self.seen.1) > now.saturating_sub(self.seen.0) / 2;
-        if worked || printed > self.at {
+        let cycles = now.saturating_sub(self.seen.0);
+        if works(executed.saturating_sub(self.seen.1), cycles) || printed > self.at {
             *self = Self::new(machine);
             return Duration::ZERO;
         }
@@ -108,6 +108,13 @@ impl Ended {
         let idle = Duration::from_nanos(now.saturating_sub(self.at).saturating_sub(IDLE));
         idle.saturating_sub(self.busy.elapsed())
     }
+}
+
+/// Whether a machine that executes so many instructions in so many cycles does more than answer the
+/// ticks of its timers. A program that only divides executes one instruction in about 33 cycles; an
+/// idle Linux one in some hundreds.
+const fn works(instructions: u64, cycles: u64) -> bool {
+    instructions > cycles / 64
 }
 
 impl Interactive<'_, '_> {
@@ -268,5 +275,17 @@ fn status(machine: &Machine) {
             hart.pc(),
             hart.instret()
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_only_divides_is_not_throttled_and_an_idle_kernel_is() {
+        let tick = VirtualTime::cycles(1) / 250;
+        assert!(works(tick / 35, tick));
+        assert!(!works(10_000, tick));
     }
 }
