@@ -6,7 +6,7 @@ use trapless_isa::Inst;
 use trapless_jit::{PARCELS, Source};
 
 use crate::memory::address::PageIndex;
-use crate::memory::huge;
+use crate::memory::huge::{self, Zero};
 
 /// Blocks, and pages with code, for which memory is reserved; beyond that, vectors are reallocated.
 const BLOCKS: usize = 1 << 20;
@@ -22,18 +22,18 @@ pub(crate) struct Block {
     pub len: u32,
     /// Static price in cycles.
     pub cost: u32,
-    /// Page of RAM that it is in; `None` for a crossing.
-    page: Option<PageIndex>,
+    /// 1 + number of the page of RAM that it is in, or 0 for a crossing.
+    page: u32,
 }
 
+// SAFETY: it consists of integers.
+unsafe impl Zero for Block {}
+
 impl Block {
-    /// A block without instructions.
-    pub const EMPTY: Self = Self {
-        first: 0,
-        len: 0,
-        cost: 0,
-        page: None,
-    };
+    fn page(&self) -> Option<PageIndex> {
+        let page = self.page.checked_sub(1)?;
+        Some(PageIndex::new(page as usize))
+    }
 }
 
 /// Blocks, by index, and their instructions.
@@ -102,7 +102,7 @@ impl Blocks {
 
     /// The instructions of a block, which may be a crossing.
     pub fn any_insts(&self, block: &Block) -> &[Inst] {
-        match block.page {
+        match block.page() {
             Some(_) => self.insts(block),
             None => &self.crossing_insts[block.first as usize..][..1],
         }
@@ -184,7 +184,7 @@ impl Blocks {
             first: first as u32,
             len: (self.insts.len() - first) as u32,
             cost,
-            page: Some(page),
+            page: page.number() + 1,
         });
         if self.pages[page.index()] == 0 {
             self.tables.push(Table {
@@ -216,7 +216,7 @@ impl Blocks {
             first: self.crossing_insts.len() as u32,
             len: 1,
             cost,
-            page: None,
+            page: 0,
         });
         self.crossing_insts.push(inst);
         self.crossings.insert(inst.raw, index);
@@ -225,7 +225,7 @@ impl Blocks {
 
     /// Page of a block; `None` for a crossing.
     pub fn page(&self, index: u32) -> Option<PageIndex> {
-        self.block(index).page
+        self.block(index).page()
     }
 
     /// Block `index`, which is at `offset` of its page, for the compiler.
@@ -236,9 +236,9 @@ impl Blocks {
             block: index,
             insts,
             cost: block.cost,
-            page: block.page.map_or(u32::MAX, PageIndex::number),
+            page: block.page().map_or(u32::MAX, PageIndex::number),
             offset,
-            crossing: block.page.is_none().then(|| insts[0].raw),
+            crossing: block.page().is_none().then(|| insts[0].raw),
         }
     }
 

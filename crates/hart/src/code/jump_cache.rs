@@ -6,6 +6,7 @@ use trapless_jit::FetchEntry;
 
 use super::block::Block;
 use crate::memory::address::HostAddr;
+use crate::memory::huge::{Zero, Zeroed};
 
 const JUMPS: usize = 4096;
 /// An impossible program counter, since these are even.
@@ -22,21 +23,19 @@ struct Jump {
     block: Block,
 }
 
+// SAFETY: it consists of integers and a block, of which the same holds.
+unsafe impl Zero for Jump {}
+
 /// Direct-mapped cache from virtual program counter to block.
-pub(crate) struct JumpCache(Vec<Jump>);
+pub(crate) struct JumpCache(Zeroed<Jump>);
 
 impl JumpCache {
     /// An empty one.
     pub fn new() -> Self {
-        Self(vec![
-            Jump {
-                pc: NOWHERE,
-                addend: 0,
-                epoch: 0,
-                block: Block::EMPTY
-            };
-            JUMPS
-        ])
+        let mut jumps = Zeroed::<Jump>::new(JUMPS);
+        // No other slot is for program counter 0.
+        jumps[0].pc = NOWHERE;
+        Self(jumps)
     }
 
     #[inline(always)]

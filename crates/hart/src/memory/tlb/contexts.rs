@@ -9,8 +9,6 @@ use trapless_jit::TLB_ENTRIES as ENTRIES;
 pub(super) const CONTEXTS: usize = 16;
 /// Number of entries of one context, in both ways.
 pub(super) const BOTH_WAYS: usize = 2 * ENTRIES;
-/// Filled slots remembered per context; beyond this, clearing touches the whole array.
-const FILLED: usize = 1024;
 /// Ranges with superpages remembered per context; beyond this, every address fence drops the
 /// context.
 const SUPERPAGES: usize = 16;
@@ -130,24 +128,88 @@ pub(super) fn slot(va: u64) -> usize {
     (va >> 12) as usize & (ENTRIES - 1)
 }
 
-/// Slots of an array that may not be empty.
+/// Kinds of arrays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Data,
+    Fetch,
+}
+
+/// Entries of an array that may not be empty, of both ways: a bit for each.
+#[derive(Clone)]
+pub(super) struct Entries {
+    words: [u64; BOTH_WAYS / 64],
+    /// Words that are not 0: a bit for each.
+    used: u128,
+}
+
+const _: () = assert!(BOTH_WAYS / 64 == 128, "a bit for each word");
+
+impl Default for Entries {
+    fn default() -> Self {
+        Self {
+            words: [0; BOTH_WAYS / 64],
+            used: 0,
+        }
+    }
+}
+
+impl Entries {
+    /// Their numbers, in ascending order.
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        let words = bits(self.used);
+        words.flat_map(|at| {
+            let word = bits(self.words[at].into());
+            word.map(move |bit| 64 * at + bit)
+        })
+    }
+
+    /// Takes all out.
+    fn drain(&mut self, mut each: impl FnMut(usize)) {
+        self.iter().for_each(&mut each);
+        for at in bits(std::mem::take(&mut self.used)) {
+            self.words[at] = 0;
+        }
+    }
+
+    fn contain(&self, at: usize) -> bool {
+        self.words[at / 64] >> (at % 64) & 1 != 0
+    }
+
+    fn add(&mut self, at: usize) {
+        self.words[at / 64] |= 1 << (at % 64);
+        self.used |= 1 << (at / 64);
+    }
+}
+
+/// Numbers of the bits that are set.
+fn bits(mut set: u128) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = set.trailing_zeros() as usize;
+        set &= set.wrapping_sub(1);
+        (lowest < 128).then_some(lowest)
+    })
+}
+
+/// The same of a context.
 #[derive(Clone, Default)]
-pub(super) struct Filled(Vec<u16>);
+struct Filled {
+    data: Entries,
+    fetches: Entries,
+}
 
 impl Filled {
-    /// Their numbers; `None` if any slot may be filled.
-    pub fn slots(&self) -> Option<impl Iterator<Item = usize>> {
-        let slots = self.0.iter().map(|&slot| usize::from(slot));
-        (self.0.len() <= FILLED).then_some(slots)
+    fn of(&self, kind: Kind) -> &Entries {
+        match kind {
+            Kind::Data => &self.data,
+            Kind::Fetch => &self.fetches,
+        }
     }
 
-    fn add(&mut self, va: u64) {
-        self.add_slot(slot(va));
-    }
-
-    fn add_slot(&mut self, slot: usize) {
-        if self.0.len() <= FILLED {
-            self.0.push(slot as u16);
+    fn add(&mut self, kind: Kind, at: usize) {
+        match kind {
+            Kind::Data => self.data.add(at),
+            Kind::Fetch => self.fetches.add(at),
         }
     }
 }
@@ -198,8 +260,8 @@ pub(super) enum Interned {
     Known(TlbArray),
     /// It has a new one, behind all others.
     New(TlbArray),
-    /// It has that of a dropped context, whose filled slots are still to be emptied.
-    Recycled(TlbArray, Filled),
+    /// It has that of a dropped context, whose entries are still to be emptied.
+    Recycled(TlbArray),
 }
 
 /// The contexts of a TLB.
@@ -229,10 +291,33 @@ impl Contexts {
         }
     }
 
-    /// Arrays of the contexts, and their filled slots.
-    pub fn iter(&self) -> impl Iterator<Item = (TlbArray, &Filled)> {
+    /// Arrays of the contexts, and their entries.
+    fn iter(&self) -> impl Iterator<Item = (TlbArray, &Filled)> {
         let list = self.list.iter().enumerate();
         list.map(|(i, context)| (TlbArray::of_context(i), &context.filled))
+    }
+
+    /// Indices of entries that may not be empty, in ascending order.
+    pub fn filled(&self, kind: Kind) -> impl Iterator<Item = usize> {
+        self.iter().flat_map(move |(array, filled)| {
+            let entries = filled.of(kind).iter();
+            entries.map(move |at| array.start() + at)
+        })
+    }
+
+    /// Takes out the entries of `array` that may not be empty, which the caller empties: `each` is
+    /// given their indices.
+    pub fn drain(&mut self, array: TlbArray, mut each: impl FnMut(Kind, usize)) {
+        let filled = &mut self.list[array.context()].filled;
+        filled.data.drain(|at| each(Kind::Data, array.start() + at));
+        let fetch = |at| each(Kind::Fetch, array.start() + at);
+        filled.fetches.drain(fetch);
+    }
+
+    /// Whether the entry at index `at` may not be empty.
+    pub fn is_filled(&self, kind: Kind, at: usize) -> bool {
+        let filled = &self.list[at / BOTH_WAYS].filled;
+        filled.of(kind).contain(at % BOTH_WAYS)
     }
 
     /// Makes a context resident, and the most recently used one.
@@ -248,17 +333,19 @@ impl Contexts {
             self.list[i].used = self.clock;
             return Interned::Known(TlbArray::of_context(i));
         }
-        let context = Context::new(*key, self.clock);
+        let mut context = Context::new(*key, self.clock);
         if self.list.len() < CONTEXTS {
             self.list.push(context);
             return Interned::New(TlbArray::of_context(self.list.len() - 1));
         }
         let array = self.least_recently_used();
-        let old = std::mem::replace(&mut self.list[array.context()], context);
+        let old = &mut self.list[array.context()];
+        std::mem::swap(&mut old.filled, &mut context.filled);
+        *old = context;
         if self.twin == Some(array) {
             self.twin = None;
         }
-        Interned::Recycled(array, old.filled)
+        Interned::Recycled(array)
     }
 
     /// Array of the least recently used context that is not selected.
@@ -304,17 +391,21 @@ impl Contexts {
         }
     }
 
-    /// Notes an entry for the page of `va` in `array`, part of a mapping of `span` bytes.
-    pub fn filled(&mut self, array: TlbArray, va: u64, span: u64) {
-        let context = &mut self.list[array.context()];
-        context.filled.add(va);
+    /// Notes that the entry at index `at` is not empty.
+    #[inline]
+    pub fn fill(&mut self, kind: Kind, at: usize) {
+        self.list[at / BOTH_WAYS].filled.add(kind, at % BOTH_WAYS);
+    }
+
+    /// Notes that the page of `va` in `array` is part of a mapping of `span` bytes.
+    pub fn mapped(&mut self, array: TlbArray, va: u64, span: u64) {
         if span > PAGE_SIZE {
-            context.add_superpage(va, span);
+            self.list[array.context()].add_superpage(va, span);
         }
     }
 
     /// What a fence for all addresses, or for `va`, drops from the context of `array`. On
-    /// [`Fenced::All`] the caller empties the slots and returns them to [`emptied`](Self::emptied).
+    /// [`Fenced::All`] the caller empties the entries.
     pub fn fenced(&mut self, array: TlbArray, scope: Scope, va: Option<u64>) -> Fenced {
         let context = &mut self.list[array.context()];
         if !scope.names(&context.key) {
@@ -324,15 +415,9 @@ impl Contexts {
             Some(va) if !context.may_hold_superpage(va) => Fenced::Page(va),
             _ => {
                 context.superpages.clear();
-                Fenced::All(std::mem::take(&mut context.filled))
+                Fenced::All
             }
         }
-    }
-
-    /// Takes back the slots of [`Fenced::All`], which are empty now.
-    pub fn emptied(&mut self, array: TlbArray, mut filled: Filled) {
-        filled.0.clear();
-        self.list[array.context()].filled = filled;
     }
 
     /// The state for a checkpoint, without parts that depend on the engine and have no effect:
@@ -366,15 +451,8 @@ impl Contexts {
         sound.then_some(arrays)
     }
 
-    /// Records an entry at `index`, which is in one of the arrays.
-    pub fn note_filled(&mut self, index: usize) {
-        self.list[index / BOTH_WAYS]
-            .filled
-            .add_slot(index % ENTRIES);
-    }
-
     /// Arrays of all contexts.
-    pub fn arrays(&self) -> impl Iterator<Item = TlbArray> + use<> {
+    pub fn arrays(&self) -> impl ExactSizeIterator<Item = TlbArray> + use<> {
         (0..self.list.len()).map(TlbArray::of_context)
     }
 }
@@ -385,8 +463,8 @@ pub(super) enum Fenced {
     Nothing,
     /// The page of this address.
     Page(u64),
-    /// Everything: what is in these slots.
-    All(Filled),
+    /// Everything.
+    All,
 }
 
 #[cfg(test)]

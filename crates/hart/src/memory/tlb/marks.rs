@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use trapless_isa::page::PAGE_MASK;
 
-use super::{Entry, HostAddr, INVALID, MARK, Tlb};
+use super::contexts::Kind;
+use super::{Entry, HostAddr, INVALID, MARK, Tlb, is_empty};
 use crate::memory::address::PageIndex;
 use crate::observe::Triggers;
 
@@ -58,8 +59,9 @@ impl Tlb {
         if none {
             return;
         }
-        for entry in &mut self.entries {
-            if entry.read & entry.write != INVALID {
+        for slot in self.contexts.filled(Kind::Data) {
+            let entry = &mut self.entries[slot];
+            if !is_empty(slot, entry.read & entry.write) {
                 [entry.read, entry.write] = [entry.read, entry.write].map(unmarked);
                 self.marks.mark(entry);
             }

@@ -24,8 +24,8 @@ use trapless_isa::page::PAGE_MASK;
 use trapless_jit::{DataEntry as Entry, FetchEntry, MARK, TLB_ENTRIES as ENTRIES};
 
 use super::address::{Access, HostAddr, PageIndex};
-use super::huge;
-use contexts::{BOTH_WAYS, CONTEXTS, Contexts, Fenced, Filled, Interned};
+use super::huge::{Zero, Zeroed};
+use contexts::{BOTH_WAYS, CONTEXTS, Contexts, Fenced, Interned, Kind};
 pub(crate) use contexts::{IN_CONTEXT, Key, Scope, TlbArray};
 pub(crate) use marks::Marks;
 pub(crate) use saved::SavedTlb;
@@ -35,7 +35,9 @@ use writers::Writers;
 /// host needs longer to find and clear huge pages for all of them than accesses gain by them.
 const HUGE_HARTS: usize = 8;
 
-/// No virtual page has this tag: its low bits are set.
+/// No virtual page has this tag: its low bits are set. Arrays are made of zeros, so that memory is
+/// used only for parts that have had entries; no page but that of slot 0 has a tag of 0, and slot 0
+/// never has an empty entry of zeros.
 const INVALID: u64 = u64::MAX;
 
 /// In a store tag: stores are permitted but take the slow path, which notes that code was written.
@@ -55,6 +57,18 @@ const EMPTY_FETCH: FetchEntry = FetchEntry {
     table: 0,
     pad: 0,
 };
+
+// SAFETY: both consist of integers.
+unsafe impl Zero for Entry {}
+// SAFETY: as above.
+unsafe impl Zero for FetchEntry {}
+
+/// Whether an entry at index `slot` with this tag, or with this conjunction of all its tags, is
+/// empty.
+#[inline(always)]
+fn is_empty(slot: usize, tag: u64) -> bool {
+    tag == INVALID || tag == 0 && slot % ENTRIES != 0
+}
 
 /// Mapping of a page.
 pub(crate) struct Mapping {
@@ -84,27 +98,30 @@ pub(crate) struct Arrays {
 
 /// Tagged two-way TLB, one array per context.
 pub(crate) struct Tlb {
-    entries: Vec<Entry>,
-    fetches: Vec<FetchEntry>,
+    entries: Zeroed<Entry>,
+    fetches: Zeroed<FetchEntry>,
     contexts: Contexts,
     /// Slots with entries for which stores hit, in either way.
     writers: Writers,
     /// Pages with triggers.
     marks: Marks,
-    /// The arrays are in huge pages of the host.
-    huge: bool,
 }
 
 impl Tlb {
     /// An empty TLB of hart `id` for RAM of `pages` pages.
     pub fn new(id: usize, pages: usize) -> Self {
+        let len = CONTEXTS * BOTH_WAYS;
+        let (entries, fetches) = if id < HUGE_HARTS {
+            (Zeroed::in_huge_pages(len), Zeroed::in_huge_pages(len))
+        } else {
+            (Zeroed::new(len), Zeroed::new(len))
+        };
         Self {
-            entries: Vec::new(),
-            fetches: Vec::new(),
+            entries,
+            fetches,
             contexts: Contexts::new(),
             writers: Writers::new(pages),
             marks: Marks::default(),
-            huge: id < HUGE_HARTS,
         }
     }
 
@@ -182,42 +199,22 @@ impl Tlb {
         match self.contexts.intern(key) {
             Interned::Known(array) => array,
             Interned::New(array) => {
-                self.reserve();
-                let end = array.start() + BOTH_WAYS;
-                self.entries.resize(end, EMPTY);
-                self.fetches.resize(end, EMPTY_FETCH);
+                self.begin(array);
                 array
             }
-            Interned::Recycled(array, filled) => {
-                self.clear(array, &filled);
+            Interned::Recycled(array) => {
+                self.clear(array);
                 array
             }
         }
     }
 
-    /// Makes room for all contexts, so that arrays stay where they are.
-    fn reserve(&mut self) {
-        if self.entries.capacity() == 0 {
-            let capacity = CONTEXTS * BOTH_WAYS;
-            if self.huge {
-                self.entries = huge::reserve(capacity);
-                self.fetches = huge::reserve(capacity);
-            } else {
-                self.entries.reserve_exact(capacity);
-                self.fetches.reserve_exact(capacity);
-            }
-        }
-    }
-
-    fn clear(&mut self, array: TlbArray, filled: &Filled) {
-        let start = array.start();
-        match filled.slots() {
-            Some(slots) => slots.for_each(|slot| self.clear_slot(start + slot)),
-            None => {
-                self.entries[start..start + BOTH_WAYS].fill(EMPTY);
-                self.fetches[start..start + BOTH_WAYS].fill(EMPTY_FETCH);
-            }
-        }
+    /// Empties an array.
+    fn clear(&mut self, array: TlbArray) {
+        self.contexts.drain(array, |kind, at| match kind {
+            Kind::Data => self.entries[at] = EMPTY,
+            Kind::Fetch => self.fetches[at] = EMPTY_FETCH,
+        });
     }
 
     /// Sets [`FetchEntry::table`] of the page of `va`, which is in the context of fetches.
@@ -230,25 +227,26 @@ impl Tlb {
 
     /// Sets [`FetchEntry::table`] of all entries.
     pub fn set_all_tables(&mut self, table: usize) {
-        for (array, filled) in self.contexts.iter() {
-            let fetches = &mut self.fetches[array.start()..][..BOTH_WAYS];
-            match filled.slots() {
-                Some(slots) => {
-                    for slot in slots {
-                        fetches[slot].table = table as u64;
-                        fetches[slot + ENTRIES].table = table as u64;
-                    }
-                }
-                None => fetches
-                    .iter_mut()
-                    .for_each(|entry| entry.table = table as u64),
-            }
+        for at in self.contexts.filled(Kind::Fetch) {
+            self.fetches[at].table = table as u64;
         }
     }
 
     /// Empties both ways of a slot.
     fn clear_slot(&mut self, slot: usize) {
         for way in [slot, slot + ENTRIES] {
+            if self.contexts.is_filled(Kind::Data, way) {
+                self.entries[way] = EMPTY;
+            }
+            if self.contexts.is_filled(Kind::Fetch, way) {
+                self.fetches[way] = EMPTY_FETCH;
+            }
+        }
+    }
+
+    /// Makes an array of zeros an empty one.
+    fn begin(&mut self, array: TlbArray) {
+        for way in [array.start(), array.start() + ENTRIES] {
             self.entries[way] = EMPTY;
             self.fetches[way] = EMPTY_FETCH;
         }
@@ -284,7 +282,7 @@ impl Tlb {
     pub fn unnote(&mut self, array: TlbArray, va: u64, page: PageIndex) {
         let way = self.way(array, va, |e| e.write);
         let entry = &mut self.entries[way];
-        if entry.write != INVALID {
+        if !is_empty(way, entry.write) {
             entry.write &= !NOTED;
             self.add_writer(page, array.slot(va));
         }
@@ -295,8 +293,8 @@ impl Tlb {
     fn add_writer(&mut self, page: PageIndex, slot: usize) {
         let entries = &self.entries;
         let live = |slot: usize| {
-            let writes = |slot: usize| entries.get(slot).is_some_and(|e| e.write & NOTED == 0);
-            writes(slot) || writes(slot + ENTRIES)
+            let hits = |e: &Entry| e.write & NOTED == 0 && !is_empty(slot, e.write);
+            hits(&entries[slot]) || hits(&entries[slot + ENTRIES])
         };
         self.writers.add(page, slot, live);
     }
@@ -316,8 +314,9 @@ impl Tlb {
         // A page is in one way only: its old entry is replaced.
         if access == Access::Exec {
             let old = self.fetches[slot];
-            if old.exec != page && old.exec != INVALID {
+            if old.exec != page && !is_empty(slot, old.exec) {
                 self.fetches[slot + ENTRIES] = old;
+                self.contexts.fill(Kind::Fetch, slot + ENTRIES);
             }
             self.fetches[slot] = FetchEntry {
                 exec,
@@ -325,12 +324,14 @@ impl Tlb {
                 table: mapping.table as u64,
                 pad: 0,
             };
+            self.contexts.fill(Kind::Fetch, slot);
         } else {
             let old = self.entries[slot];
             let of_page = |tag: u64| tag & PAGE_MASK == page;
-            let valid = old.read & old.write != INVALID;
+            let valid = !is_empty(slot, old.read & old.write);
             if valid && !of_page(old.read) && !of_page(old.write) {
                 self.entries[slot + ENTRIES] = old;
+                self.contexts.fill(Kind::Data, slot + ENTRIES);
             }
             let mut entry = Entry {
                 read,
@@ -340,11 +341,12 @@ impl Tlb {
             };
             self.marks.mark(&mut entry);
             self.entries[slot] = entry;
+            self.contexts.fill(Kind::Data, slot);
             if mapping.permitted[1] && !mapping.noted {
                 self.add_writer(mapping.page, slot);
             }
         }
-        self.contexts.filled(array, va, mapping.span);
+        self.contexts.mapped(array, va, mapping.span);
     }
 
     /// Makes stores to pages of RAM that are to be noted take the slow path: of `pages` those that
@@ -356,8 +358,11 @@ impl Tlb {
         noted: impl Fn(PageIndex) -> bool,
         noted_at: impl Fn(HostAddr) -> bool,
     ) {
-        let note = |entry: &mut Entry| {
-            if entry.write & NOTED == 0 && noted_at(HostAddr::of(entry.write, entry.addend)) {
+        let entries = &mut self.entries;
+        let mut note = |slot: usize| {
+            let entry = &mut entries[slot];
+            let hits = entry.write & NOTED == 0 && !is_empty(slot, entry.write);
+            if hits && noted_at(HostAddr::of(entry.write, entry.addend)) {
                 entry.write |= NOTED;
             }
         };
@@ -366,21 +371,17 @@ impl Tlb {
                 // The page is no longer to be noted: its entries stay as they are, and in the list.
                 continue;
             }
-            let Some(slots) = self.writers.of(page) else {
-                self.entries.iter_mut().for_each(note);
-                self.writers.clear(page);
-                continue;
-            };
-            for slot in slots {
-                for way in [slot, slot + ENTRIES] {
-                    // The slot does not exist if a restored state has fewer contexts.
-                    self.entries.get_mut(way).into_iter().for_each(note);
-                }
+            match self.writers.of(page) {
+                None => self.contexts.filled(Kind::Data).for_each(&mut note),
+                Some(slots) => slots.for_each(|slot| {
+                    note(slot);
+                    note(slot + ENTRIES);
+                }),
             }
             self.writers.clear(page);
         }
         if pages.is_none() {
-            self.entries.iter_mut().for_each(note);
+            self.contexts.filled(Kind::Data).for_each(note);
         }
     }
 
@@ -390,10 +391,7 @@ impl Tlb {
             match self.contexts.fenced(array, scope, va) {
                 Fenced::Nothing => {}
                 Fenced::Page(va) => self.clear_slot(array.slot(va)),
-                Fenced::All(filled) => {
-                    self.clear(array, &filled);
-                    self.contexts.emptied(array, filled);
-                }
+                Fenced::All => self.clear(array),
             }
         }
     }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use trapless_isa::page::page_offset;
 
-use super::contexts::{BOTH_WAYS, Contexts, slot};
-use super::{EMPTY, EMPTY_FETCH, ENTRIES, Entry, FLAGS, FetchEntry, INVALID, Marks, NOTED, Tlb};
+use super::contexts::{BOTH_WAYS, Contexts, Kind, slot};
+use super::{ENTRIES, Entry, FLAGS, FetchEntry, INVALID, Marks, NOTED, Tlb, is_empty};
 use crate::memory::address::{HostAddr, PageIndex};
 use crate::memory::ram::Ram;
 
@@ -42,10 +42,12 @@ impl Tlb {
     /// The content. Marks are of the debugger and not saved.
     pub fn save(&self, ram: &Ram) -> SavedTlb {
         let from_0 = |addend: u64| addend.wrapping_sub(ram.host_base().get() as u64);
-        let entries = self.entries.iter().enumerate();
-        let entries = entries.filter(|(_, e)| e.read & e.write != INVALID);
-        let fetches = self.fetches.iter().enumerate();
-        let fetches = fetches.filter(|(_, e)| e.exec != INVALID);
+        let entries = self.contexts.filled(Kind::Data);
+        let entries = entries.map(|at| (at, &self.entries[at]));
+        let entries = entries.filter(|(at, e)| !is_empty(*at, e.read & e.write));
+        let fetches = self.contexts.filled(Kind::Fetch);
+        let fetches = fetches.map(|at| (at, &self.fetches[at]));
+        let fetches = fetches.filter(|(at, e)| !is_empty(*at, e.exec));
         // Whether there is decoded code in the page depends on the engine; `restore` determines it.
         SavedTlb {
             contexts: self.contexts.saved(),
@@ -66,17 +68,18 @@ impl Tlb {
         ram: &Ram,
         table: impl Fn(PageIndex) -> usize,
     ) -> Option<()> {
-        let len = saved.contexts.sound()? * BOTH_WAYS;
+        saved.contexts.sound()?;
         // Emptying the arrays is faster than allocating others.
-        let before = std::mem::replace(&mut self.contexts, saved.contexts);
-        for (array, filled) in before.iter() {
-            self.clear(array, filled);
+        for array in self.contexts.arrays() {
+            self.clear(array);
         }
-        self.reserve();
-        self.entries.resize(len, EMPTY);
-        self.fetches.resize(len, EMPTY_FETCH);
+        self.contexts = saved.contexts;
+        for array in self.contexts.arrays() {
+            self.begin(array);
+        }
         self.marks = Marks::default();
         let base = ram.host_base().get() as u64;
+        let end = self.contexts.arrays().len() * BOTH_WAYS;
         for (index, tags, addend) in saved.entries {
             // Flags are set for this machine, whatever the file has.
             let [read, mut write] = tags.map(plain);
@@ -92,7 +95,7 @@ impl Tlb {
                 write |= NOTED;
             }
             let addend = addend.wrapping_add(base);
-            *self.entries.get_mut(index as usize)? = Entry {
+            *self.entries[..end].get_mut(index as usize)? = Entry {
                 read,
                 write,
                 addend,
@@ -102,17 +105,22 @@ impl Tlb {
                 let way = index as usize % BOTH_WAYS / ENTRIES;
                 self.add_writer(page, index as usize - way * ENTRIES);
             }
-            self.contexts.note_filled(index as usize);
+            // The engines may exchange the ways.
+            let slot = index as usize % BOTH_WAYS % ENTRIES;
+            let array = index as usize / BOTH_WAYS * BOTH_WAYS;
+            for at in [array + slot, array + slot + ENTRIES] {
+                self.contexts.fill(Kind::Data, at);
+            }
         }
         for (index, [exec], addend) in saved.fetches {
             let host = page(ram, index, exec, addend)?;
-            *self.fetches.get_mut(index as usize)? = FetchEntry {
+            *self.fetches[..end].get_mut(index as usize)? = FetchEntry {
                 exec,
                 addend: addend.wrapping_add(base),
                 table: table(ram.page_of(host)) as u64,
                 pad: 0,
             };
-            self.contexts.note_filled(index as usize);
+            self.contexts.fill(Kind::Fetch, index as usize);
         }
         Some(())
     }
