@@ -237,3 +237,45 @@ fn a_store_conditional_needs_its_own_reservation() {
     assert_eq!(interpreted[14..19], [1, 1, 1, 0, 1]);
     assert!(interpreted == compiled);
 }
+
+/// Promise: which of the pages that share a place in the TLB stay there, which costs time, does not
+/// depend on whether a loop looks for one of them once or each time.
+#[test]
+fn pages_that_share_a_place_replace_each_other_as_ever() {
+    /// Pages so far from each other share a place; each is in a mapping of its own.
+    const APART: u64 = 4096 << 12;
+    let pages: Vec<u64> = (1..4).map(|n| SEEN + n * APART).collect();
+    let end = |compiled| {
+        let mut a = Asm::new(PROGRAM);
+        a.li(S0, pages[0] + 0x1_2000).li(S1, pages[1] + 0x1_2000);
+        a.li(T3, pages[1] ^ pages[2]).li(T2, 500);
+        let again = a.here();
+        for load in [S0, S1, S0] {
+            a.w(i(0x03, 3, A0, load, 8));
+            a.w(r(0x33, 0, 0, ZERO + 15, 15, A0));
+        }
+        a.w(r(0x33, 4, 0, S1, S1, T3));
+        for load in [S1, S0] {
+            a.w(i(0x03, 3, A0, load, 8));
+            a.w(r(0x33, 0, 0, ZERO + 15, 15, A0));
+        }
+        // In turns, one of them is found in the second way, or not at all.
+        a.w(i(0x13, 7, ZERO + 16, T2, 3));
+        let same = a.label();
+        a.bne(ZERO + 16, ZERO, same);
+        a.w(r(0x33, 4, 0, S1, S1, T3));
+        a.bind(same);
+        a.addi(T2, T2, -1);
+        a.bne(T2, ZERO, again);
+        finish(&mut a);
+        let ram = machine(&a);
+        for page in &pages {
+            // All show the start of RAM.
+            let entry = RAM + 0x9000 + ((page - SEEN) >> 21) * 8;
+            ram.store(entry, 8, RAM >> 12 << 10 | 0xCF).expect("in RAM");
+        }
+        let hart = run(&ram, compiled);
+        (hart.x(15), hart.now(), hart.instret())
+    };
+    assert_eq!(end(false), end(true));
+}

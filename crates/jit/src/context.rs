@@ -8,7 +8,7 @@
 //! and the registers up to `x28`, which nearly every block uses, are within reach of 8-bit
 //! displacements.
 
-use crate::{DataEntry, FetchEntry};
+use crate::{DataEntry, FetchEntry, REGION_BASES};
 use std::ptr;
 
 /// Registers and bookkeeping of one hart.
@@ -40,6 +40,9 @@ pub struct Context {
     pub stack: u64,
     /// Frames are dropped before another one is pushed at or below this.
     pub stack_floor: u64,
+    /// While compiled code is in a region: host addresses of base registers that it does not change,
+    /// 0 for those that are not known.
+    pub region_hosts: [u64; REGION_BASES],
     /// Floating-point registers.
     pub f: [u64; 32],
     /// Program counter.
@@ -256,6 +259,7 @@ impl Default for Context {
             sum_changes: 0,
             stack: 0,
             stack_floor: 0,
+            region_hosts: [0; REGION_BASES],
             f: [0; 32],
             pc: 0,
             cycles: 0,

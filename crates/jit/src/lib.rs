@@ -131,6 +131,9 @@ pub const FLOAT_DIRTY: u8 = 1;
 /// [`FLOAT_DIRTY`], and `frm` is round to nearest, ties to even.
 pub const FLOAT_NEAREST: u8 = 2;
 
+/// Base registers of a region whose pages are looked up when it is entered.
+pub const REGION_BASES: usize = 4;
+
 /// Size in bytes of the block that `cbo.zero` zeroes.
 pub const CACHE_BLOCK: u64 = 64;
 

@@ -5,7 +5,7 @@
 
 use trapless_asm::reg::{S0, T0, T2, ZERO};
 use trapless_asm::{Asm, Reg};
-use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use trapless_hart::{CodeCache, CostModel, Hart, HartConfig, Ram, Tiers};
 use trapless_isa::csr;
 
 use crate::common::Nothing;
@@ -73,10 +73,14 @@ pub fn skip_exceptions(a: &mut Asm, count: Reg) {
     a.sret();
 }
 
-/// A hart that begins in M-mode where RAM does, and its code.
+/// A hart that begins in M-mode where RAM does, and its code. Misses of the TLB take time.
 pub fn hart(ram: &Ram, compiled: bool) -> (Hart, CodeCache) {
     let config = HartConfig {
         reset_pc: RAM,
+        cost: CostModel {
+            walk_step: 2,
+            ..CostModel::default()
+        },
         ..HartConfig::default()
     };
     let mut code = CodeCache::new(ram, config.extensions, config.cost);

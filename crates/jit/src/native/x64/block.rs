@@ -142,6 +142,10 @@ impl BlockCompiler<'_> {
         for group in cold.groups {
             self.single_accesses(&group);
         }
+        cold.unknown.append(&mut self.cold.unknown);
+        for access in cold.unknown {
+            self.unknown_base(&access);
+        }
         for (nan, xmm) in cold.nans {
             self.canonical_nan(&nan, xmm);
         }

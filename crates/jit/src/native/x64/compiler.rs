@@ -5,6 +5,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
 
+use super::bases::{Bases, Unknown};
 use super::copies::{Copies, Xmm};
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::lifetimes::Lifetimes;
@@ -77,6 +78,7 @@ pub(super) struct Cold {
     pub edges: Vec<(DynamicLabel, Edge)>,
     pub beyond: Charge,
     pub groups: Vec<GroupSlow>,
+    pub unknown: Vec<Unknown>,
     pub nans: Vec<(Nan, Xmm)>,
     pub slow: Vec<Slow>,
 }
@@ -117,6 +119,8 @@ pub(super) struct BlockCompiler<'a> {
     pub before: Option<Registers>,
     /// Floating-point registers that are in host registers, too.
     pub copies: Copies,
+    /// Base registers that the region does not change.
+    pub bases: Bases,
     /// While blocks are compiled as parts of a region.
     pub region: Option<Shared>,
 }

@@ -257,22 +257,34 @@ impl BlockCompiler<'_> {
 
     fn float_load(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
         self.require_dirty(slow);
-        self.probe(inst.rs1, inst.imm, precision.bytes(), false, slow);
+        let at = self.address(inst, precision.bytes(), false, slow);
         let xmm = self.copies.place(inst.rd, precision);
-        match precision {
-            Precision::Single => dynasm!(self.ops; .arch x64; movss Rx(xmm), [rax]),
-            Precision::Double => dynasm!(self.ops; .arch x64; movsd Rx(xmm), [rax]),
+        match (precision, i8::try_from(at)) {
+            (Precision::Single, Ok(at)) => {
+                dynasm!(self.ops; .arch x64; movss Rx(xmm), [BYTE rax + at]);
+            }
+            (Precision::Double, Ok(at)) => {
+                dynasm!(self.ops; .arch x64; movsd Rx(xmm), [BYTE rax + at]);
+            }
+            (Precision::Single, _) => dynasm!(self.ops; .arch x64; movss Rx(xmm), [rax + at]),
+            (Precision::Double, _) => dynasm!(self.ops; .arch x64; movsd Rx(xmm), [rax + at]),
         }
         self.write(precision, inst.rd, xmm);
     }
 
     fn float_store(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
         self.require_dirty(slow);
-        self.probe(inst.rs1, inst.imm, precision.bytes(), true, slow);
+        let at = self.address(inst, precision.bytes(), true, slow);
         let b = self.copy(precision, inst.rs2);
-        match precision {
-            Precision::Single => dynasm!(self.ops; .arch x64; movss [rax], Rx(b)),
-            Precision::Double => dynasm!(self.ops; .arch x64; movsd [rax], Rx(b)),
+        match (precision, i8::try_from(at)) {
+            (Precision::Single, Ok(at)) => {
+                dynasm!(self.ops; .arch x64; movss [BYTE rax + at], Rx(b));
+            }
+            (Precision::Double, Ok(at)) => {
+                dynasm!(self.ops; .arch x64; movsd [BYTE rax + at], Rx(b));
+            }
+            (Precision::Single, _) => dynasm!(self.ops; .arch x64; movss [rax + at], Rx(b)),
+            (Precision::Double, _) => dynasm!(self.ops; .arch x64; movsd [rax + at], Rx(b)),
         }
     }
 

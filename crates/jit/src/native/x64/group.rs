@@ -1,13 +1,13 @@
 //! Groups of accesses with one TLB probe (`native/group.rs`).
 
 use dynasm::dynasm;
-use dynasmrt::{DynasmApi, DynasmLabelApi};
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 
 use super::compiler::{BlockCompiler, GroupSlow};
 use super::encode::{self, ADDRESS};
 use super::regs::{RAX, RCX, RDX};
 use super::template::access_of;
-use crate::native::group::find;
+use crate::native::group::{Group, find};
 use crate::{Position, TLB_ENTRIES};
 
 impl BlockCompiler<'_> {
@@ -28,8 +28,32 @@ impl BlockCompiler<'_> {
             rest: self.copies.relied(),
             moved: self.moved(),
         };
-        let base = self.value(insts[0].rs1, RAX);
-        if insts[0].rs1 == 0 {
+        // What the address in `rax` is for.
+        let from = match self.bases.slot(insts[0].rs1) {
+            Some(slot) => {
+                self.load_base(slot, slow.out);
+                0
+            }
+            None => {
+                self.probe_group(&group, insts[0].rs1, slow.out);
+                group.low
+            }
+        };
+        for inst in &insts[..group.len] {
+            if let Some(access) = access_of(inst.op) {
+                self.transfer(inst, access, inst.imm - from, RCX);
+            }
+            self.at += i32::from(inst.len);
+        }
+        dynasm!(self.ops; .arch x64; =>slow.back);
+        self.cold.groups.push(slow);
+        group.len
+    }
+
+    /// Emits the shared probe: `rax` = the host's address of the lowest access.
+    fn probe_group(&mut self, group: &Group, rs1: u8, out: DynamicLabel) {
+        let base = self.value(rs1, RAX);
+        if rs1 == 0 {
             encode::set(&mut self.ops, RAX, group.low);
         } else {
             self.add_to_rax(base, group.low);
@@ -47,23 +71,14 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops; .arch x64; and rdx, -4096);
         if group.align > 1 && !self.options.misaligned {
             let low_bits = (group.align - 1) as i8;
-            dynasm!(self.ops; .arch x64; test al, low_bits; jnz =>slow.out);
+            dynasm!(self.ops; .arch x64; test al, low_bits; jnz =>out);
         }
         dynasm!(self.ops
             ; .arch x64
             ; cmp [BYTE rbp + rcx + tag], rdx
-            ; jne =>slow.out
+            ; jne =>out
             ; add rax, [rbp + rcx + 16]
         );
-        for inst in &insts[..group.len] {
-            if let Some(access) = access_of(inst.op) {
-                self.transfer(inst, access, inst.imm - group.low, RCX);
-            }
-            self.at += i32::from(inst.len);
-        }
-        dynasm!(self.ops; .arch x64; =>slow.back);
-        self.cold.groups.push(slow);
-        group.len
     }
 
     /// Emits the slow path of a group.

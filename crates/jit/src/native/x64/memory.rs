@@ -1,7 +1,7 @@
 //! Loads and stores, with an inline TLB probe.
 
 use dynasm::dynasm;
-use dynasmrt::{DynasmApi, DynasmLabelApi};
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, Slow};
@@ -42,11 +42,11 @@ impl BlockCompiler<'_> {
     /// Emits a load or store.
     pub fn memory(&mut self, inst: &Inst, at: Position, access: Access) {
         let mut slow = self.slow_path(at);
-        self.probe(inst.rs1, inst.imm, access.size, access.store, &mut slow);
+        let at = self.address(inst, access.size, access.store, &mut slow);
         if let Some(probe) = &mut slow.probe {
             probe.aligned = !self.options.misaligned;
         }
-        self.transfer(inst, access, 0, RAX);
+        self.transfer(inst, access, at, RAX);
         self.end_probe(slow);
     }
 
@@ -97,11 +97,16 @@ impl BlockCompiler<'_> {
     /// As [`probe`](Self::probe), for the address in `rax`. Misaligned accesses always miss inline;
     /// the slow probe finds them where they are supported.
     pub fn probe_rax(&mut self, probe: Probe, slow: &mut Slow) {
+        slow.probe = Some(probe);
+        self.inline_probe(probe, slow.miss, slow.hit);
+    }
+
+    /// The probe itself: jumps to `miss`, or goes on at `hit`, which is here.
+    pub fn inline_probe(&mut self, probe: Probe, miss: DynamicLabel, hit: DynamicLabel) {
         // An entry has 32 bytes.
         let slots = ((TLB_ENTRIES - 1) << 5) as i32;
         let page = -4096 | (probe.size - 1);
         let tag = if probe.write { 8 } else { 0_i8 };
-        slow.probe = Some(probe);
         dynasm!(self.ops
             ; .arch x64
             ; rorx ecx, eax, 7
@@ -109,9 +114,9 @@ impl BlockCompiler<'_> {
             ; and ecx, slots
             ; and rdx, page
             ; cmp [BYTE rbp + rcx + tag], rdx
-            ; jne =>slow.miss
+            ; jne =>miss
             ; add rax, [rbp + rcx + 16]
-            ; =>slow.hit
+            ; =>hit
         );
     }
 

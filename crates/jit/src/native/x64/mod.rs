@@ -4,6 +4,7 @@
 #![allow(clippy::useless_conversion)]
 
 mod atomic;
+mod bases;
 mod block;
 mod compiler;
 mod control;
@@ -34,6 +35,7 @@ use super::target::Targets;
 use super::{Emitted, Jit, SITES};
 use crate::native::listing::Batch;
 use crate::{Code, Head, Known, Region, Source};
+use bases::Bases;
 use copies::Copies;
 use encode::Assembler;
 use regs::Registers;
@@ -72,6 +74,7 @@ impl Jit {
             lifetimes: None,
             before: None,
             copies: Copies::none(),
+            bases: Bases::default(),
             region: None,
         };
         let all: Vec<_> = sources.iter().collect();
@@ -121,6 +124,7 @@ impl Jit {
             lifetimes: None,
             before: None,
             copies: Copies::none(),
+            bases: Bases::default(),
             region: None,
         };
         let (entered, mut parts) = block.region(&plan, weight);

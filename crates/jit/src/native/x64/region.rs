@@ -18,6 +18,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::CostClass;
 
+use super::bases::Bases;
 use super::compiler::{BlockCompiler, Shared};
 use super::copies::Copies;
 use super::encode::{self, ADDRESS, Alu, LOAD_64, STORE_64, Width};
@@ -39,6 +40,7 @@ impl<'a> BlockCompiler<'a> {
         for node in &plan.nodes {
             uses.add(node.source.insts, weight(node.source.block).max(1));
         }
+        self.bases = Bases::of(plan, |x| uses.writes(x), &weight);
         self.registers = Registers::of_region(&uses);
         let blocks = plan.nodes.iter().map(|node| &node.source);
         let blocks = blocks.map(|source| (source.insts, weight(source.block).max(1)));
@@ -125,6 +127,7 @@ impl BlockCompiler<'_> {
         for held in self.copies.kept().to_vec() {
             self.load_copy(held.xmm, held.precision, held.f);
         }
+        self.find_bases();
         dynasm!(self.ops; .arch x64; jmp =>label);
     }
 
@@ -235,6 +238,7 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops; .arch x64; jmp extern finish);
         self.registers = Registers::of_blocks();
         self.copies = Copies::none();
+        self.bases = Bases::default();
         self.region = None;
     }
 }

@@ -9,7 +9,7 @@ use crate::context::HOST_FLAGS;
 use crate::native::CROSSING;
 use crate::native::buffer::Buffer;
 use crate::native::probe::Probe;
-use crate::{Helpers, MARK, TLB_ENTRIES};
+use crate::{Helpers, MARK, REGION_BASES, TLB_ENTRIES};
 
 /// Addresses of the code that all blocks share.
 #[derive(Clone, Copy)]
@@ -320,6 +320,11 @@ fn slow_probe(ops: &mut Assembler, probe: Probe) {
         ; lea rdx, [rbp + rcx]
     );
     exchange_ways(ops);
+    // Another access by a base register of the region must exchange them back.
+    dynasm!(ops; .arch x64; pxor xmm0, xmm0);
+    for at in (0..REGION_BASES as i32).step_by(2) {
+        dynasm!(ops; .arch x64; movups [rbx + at!(region_hosts) + 8 * at], xmm0);
+    }
     dynasm!(ops
         ; .arch x64
         ; movq rdx, xmm3
