@@ -279,3 +279,26 @@ fn pages_that_share_a_place_replace_each_other_as_ever() {
     };
     assert_eq!(end(false), end(true));
 }
+
+/// Promise: nothing is found at the last address or the first one while nothing is mapped there,
+/// alone and one beside the other.
+#[test]
+fn the_ends_of_the_address_space_are_not_mapped() {
+    let end = |compiled| {
+        let mut a = Asm::new(PROGRAM);
+        a.li(T2, 3);
+        let again = a.here();
+        for at in [-16, 0] {
+            a.w(i(0x03, 3, 11, ZERO, at));
+        }
+        for at in [-8, 8] {
+            a.w(s(0x23, 3, ZERO, ZERO, at));
+        }
+        a.w(i(0x03, 3, 12, ZERO, 0));
+        a.addi(T2, T2, -1);
+        a.bne(T2, ZERO, again);
+        finish(&mut a);
+        run(&machine(&a), compiled).x(A0 as usize)
+    };
+    assert_eq!([false, true].map(end), [15, 15]);
+}

@@ -36,8 +36,8 @@ use writers::Writers;
 const HUGE_HARTS: usize = 8;
 
 /// No virtual page has this tag: its low bits are set. Arrays are made of zeros, so that memory is
-/// used only for parts that have had entries; no page but that of slot 0 has a tag of 0, and slot 0
-/// never has an empty entry of zeros.
+/// used only for parts that have had entries. The tag of page 0 is looked for in slot 0, and in the
+/// last one by accesses that reach from the last page into page 0: there no empty entry has zeros.
 const INVALID: u64 = u64::MAX;
 
 /// In a store tag: stores are permitted but take the slow path, which notes that code was written.
@@ -246,9 +246,11 @@ impl Tlb {
 
     /// Makes an array of zeros an empty one.
     fn begin(&mut self, array: TlbArray) {
-        for way in [array.start(), array.start() + ENTRIES] {
-            self.entries[way] = EMPTY;
-            self.fetches[way] = EMPTY_FETCH;
+        for slot in [array.start(), array.start() + ENTRIES - 1] {
+            for way in [slot, slot + ENTRIES] {
+                self.entries[way] = EMPTY;
+                self.fetches[way] = EMPTY_FETCH;
+            }
         }
     }
 
