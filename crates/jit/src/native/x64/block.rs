@@ -5,10 +5,10 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{CostClass, Inst};
 
 use super::compiler::{BlockCompiler, Cold};
-use super::encode::{self, Alu, Width};
+use super::encode::{self, Alu, LOAD_64, Width};
 use super::integer::{Integer, Seen};
 use super::lifetimes::{Lifetimes, result, sources};
-use super::regs::{R14, R15, RBX, at};
+use super::regs::{R14, R15, RBX, at, x_at};
 use super::template::{Template, template_of};
 use super::trampolines;
 use crate::native::listing::Parts;
@@ -44,6 +44,7 @@ impl<'a> BlockCompiler<'a> {
         let insts = self.source.insts;
         self.at = self.source.offset as i32;
         self.copies.begin();
+        self.recent = None;
         let mut index = 0;
         while let Some(inst) = insts.get(index) {
             let together = match self.group(index) {
@@ -166,6 +167,9 @@ impl BlockCompiler<'_> {
                     self.before_helper(slow.moved.as_deref());
                     self.execute(slow.at);
                     self.after_helper(slow.moved.as_deref());
+                    if let Some(recent) = slow.recent {
+                        encode::memory(&mut self.ops, LOAD_64, recent.host, RBX, x_at(recent.x));
+                    }
                     dynasm!(self.ops; .arch x64; jmp =>slow.back);
                 }
             }

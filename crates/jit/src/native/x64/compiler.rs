@@ -40,6 +40,8 @@ pub(super) struct Slow {
     pub probe: Option<Probe>,
     /// Where the block resumes.
     pub back: DynamicLabel,
+    /// What the block expects in a scratch register where it resumes.
+    pub recent: Option<Recent>,
     /// The block does not resume: the interpreter executes the rest of it.
     pub rest: bool,
     /// Where registers are, in a long block.
@@ -83,6 +85,15 @@ pub(super) struct Cold {
     pub slow: Vec<Slow>,
 }
 
+/// A guest register that was written to its slot, and whose value is in a scratch register, too.
+#[derive(Clone, Copy)]
+pub(super) struct Recent {
+    pub x: u8,
+    pub host: Host,
+    /// Offset of the code behind: once there is more code, the scratch register may have changed.
+    pub end: usize,
+}
+
 /// What the code of a region's blocks shares.
 pub(super) struct Shared {
     /// Start of each block.
@@ -119,6 +130,8 @@ pub(super) struct BlockCompiler<'a> {
     pub before: Option<Registers>,
     /// Floating-point registers that are in host registers, too.
     pub copies: Copies,
+    /// The guest register that was written last.
+    pub recent: Option<Recent>,
     /// Base registers that the region does not change.
     pub bases: Bases,
     /// While blocks are compiled as parts of a region.
@@ -160,11 +173,19 @@ impl BlockCompiler<'_> {
         match self.registers.place(x) {
             Place::Zero => dynasm!(self.ops; .arch x64; xor Rd(scratch), Rd(scratch)),
             Place::Host(host) => return host,
-            Place::Memory(x) => {
-                encode::memory(&mut self.ops, LOAD_64, scratch, RBX, x_at(x));
-            }
+            Place::Memory(x) => match self.recent(x) {
+                Some(host) => encode::copy(&mut self.ops, scratch, host),
+                None => encode::memory(&mut self.ops, LOAD_64, scratch, RBX, x_at(x)),
+            },
         }
         scratch
+    }
+
+    /// The scratch register that has the value of guest register `x`, if the code so far ends with
+    /// what wrote it.
+    pub fn recent(&self, x: u8) -> Option<Host> {
+        let recent = self.recent.filter(|recent| recent.x == x)?;
+        (recent.end == self.ops.offset().0).then_some(recent.host)
     }
 
     /// Moves the value of guest register `x` to a host register.
@@ -189,6 +210,8 @@ impl BlockCompiler<'_> {
             Place::Memory(NO_REG) | Place::Zero => {}
             Place::Memory(x) => {
                 encode::memory(&mut self.ops, STORE_64, host, RBX, x_at(x));
+                let end = self.ops.offset().0;
+                self.recent = Some(Recent { x, host, end });
             }
         }
     }

@@ -46,6 +46,7 @@ impl BlockCompiler<'_> {
             self.at += i32::from(inst.len);
         }
         dynasm!(self.ops; .arch x64; =>slow.back);
+        self.recent = None;
         self.cold.groups.push(slow);
         group.len
     }

@@ -66,8 +66,12 @@ impl BlockCompiler<'_> {
             if self.registers.place(x) != Place::Memory(x) || of(x).reads == 0 {
                 continue;
             }
+            let recent = self.recent(x);
             if let Some(host) = self.room(uses, of(x), taken) {
-                encode::memory(&mut self.ops, LOAD_64, host, RBX, slot_at(x));
+                match recent {
+                    Some(recent) => encode::copy(&mut self.ops, host, recent),
+                    None => encode::memory(&mut self.ops, LOAD_64, host, RBX, slot_at(x)),
+                }
                 self.registers.loaded(x, host);
                 taken |= 1 << host.0;
             }

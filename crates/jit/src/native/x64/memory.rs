@@ -142,6 +142,7 @@ impl BlockCompiler<'_> {
             hit: self.ops.new_dynamic_label(),
             probe: None,
             back: self.ops.new_dynamic_label(),
+            recent: None,
             rest: false,
             moved: self.moved(),
         }
@@ -150,6 +151,8 @@ impl BlockCompiler<'_> {
     /// Ends an instruction with a slow path: both paths join here.
     pub fn end_probe(&mut self, mut slow: Slow) {
         slow.rest = self.copies.relied();
+        let end = self.ops.offset().0;
+        slow.recent = self.recent.filter(|recent| recent.end == end);
         dynasm!(self.ops; .arch x64; =>slow.back);
         self.cold.slow.push(slow);
     }

@@ -75,6 +75,7 @@ impl Jit {
             before: None,
             copies: Copies::none(),
             bases: Bases::default(),
+            recent: None,
             region: None,
         };
         let all: Vec<_> = sources.iter().collect();
@@ -125,6 +126,7 @@ impl Jit {
             before: None,
             copies: Copies::none(),
             bases: Bases::default(),
+            recent: None,
             region: None,
         };
         let (entered, mut parts) = block.region(&plan, weight);
