@@ -13,7 +13,7 @@ stress() { stress-ng --quiet --no-rand-seed "$@"; }
 while read -r row kind work <&3; do
     wanted "$row" || continue
     case $kind in
-    method) measure "$row" stress --cpu 1 --cpu-method "${row#cpu_}" --cpu-ops "$work" ;;
+    method | long-double) measure "$row" stress --cpu 1 --cpu-method "${row#cpu_}" --cpu-ops "$work" ;;
     stressor) measure "$row" stress "--$row" 1 "--$row-ops" "$work" ;;
     program)
         "prepare_$row" "$work" || continue

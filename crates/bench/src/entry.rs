@@ -41,6 +41,8 @@ pub struct Entry {
     pub processor_ratio: Option<f64>,
     /// Trapless to native: of the figures themselves.
     pub native_ratio: Option<f64>,
+    /// Natively it does other work.
+    pub other_work: bool,
     /// Instructions that Trapless executes in it, on all harts.
     pub instructions: Option<f64>,
     /// Of them, 10^6 in each second of wall time.
@@ -84,6 +86,7 @@ pub fn compared(row: &Row, figures: BTreeMap<String, Figures>) -> Entry {
         speed,
         processor_ratio,
         native_ratio,
+        other_work: row.other_work,
         instructions: None,
         million_per_second: None,
         engine: BTreeMap::new(),
@@ -112,6 +115,7 @@ pub fn variants(row: &Row, figures: &BTreeMap<String, Figures>) -> Vec<Entry> {
             speed: ratio.map(|r| 1.0 / r),
             processor_ratio,
             native_ratio: None,
+            other_work: false,
             instructions: None,
             million_per_second: None,
             engine: BTreeMap::new(),
@@ -135,6 +139,7 @@ mod tests {
             to: Mark::Exit,
             unit,
             goal,
+            other_work: false,
         }
     }
 

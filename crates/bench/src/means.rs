@@ -11,8 +11,10 @@ pub struct Means {
     pub speed: Option<f64>,
     /// The same by processor time.
     pub processor_speed: Option<f64>,
-    /// Of the time, relative to native.
+    /// Of the time, relative to native, without those that do other work there.
     pub native_ratio: Option<f64>,
+    /// Number of those.
+    pub left_out: usize,
     /// The least that `speed` should be.
     pub goal: f64,
 }
@@ -24,7 +26,8 @@ impl Means {
         Self {
             speed: mean(|e| e.speed),
             processor_speed: mean(|e| e.processor_ratio.map(|r| 1.0 / r)),
-            native_ratio: mean(|e| e.native_ratio),
+            native_ratio: mean(|e| e.native_ratio.filter(|_| !e.other_work)),
+            left_out: entries.iter().filter(|e| e.other_work).count(),
             goal,
         }
     }

@@ -38,9 +38,13 @@ impl Tables<'_> {
                 );
             }
             if let Some(mean) = means.native_ratio {
+                let left_out = match means.left_out {
+                    0 => String::new(),
+                    n => format!(" (without {n} in parentheses, which do other work there)"),
+                };
                 let _ = writeln!(
                     text,
-                    "Geometric mean of the time of {scenario}, relative to native: {}",
+                    "Geometric mean of the time of {scenario}, relative to native: {}{left_out}",
                     digits(mean)
                 );
             }
@@ -130,16 +134,14 @@ impl Entry {
         } else {
             String::new()
         });
-        cells.extend(
-            [
-                self.ratio,
-                self.speed,
-                self.processor_ratio,
-                self.native_ratio,
-                self.million_per_second,
-            ]
-            .map(number),
-        );
+        cells.extend([self.ratio, self.speed, self.processor_ratio].map(number));
+        let native_ratio = number(self.native_ratio);
+        cells.push(if self.other_work && !native_ratio.is_empty() {
+            format!("({native_ratio})")
+        } else {
+            native_ratio
+        });
+        cells.push(number(self.million_per_second));
         cells.extend(self.verdict());
         cells
     }
