@@ -27,7 +27,10 @@ impl Means {
             speed: mean(|e| e.speed),
             processor_speed: mean(|e| e.processor_ratio.map(|r| 1.0 / r)),
             native_ratio: mean(|e| e.native_ratio.filter(|_| !e.other_work)),
-            left_out: entries.iter().filter(|e| e.other_work).count(),
+            left_out: entries
+                .iter()
+                .filter(|e| e.other_work && e.native_ratio.is_some())
+                .count(),
             goal,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use trapless_hart::Hart;
 use trapless_machine::{Limits, Machine, Outcome, VirtualTime};
 use trapless_recorder::SharedRecorder;
 use trapless_run::checkpoint::Pending;
@@ -22,6 +23,9 @@ pub const SLICE: u64 = 2_000_000;
 /// A machine without further input that has been idle and silent this long, in cycles, is throttled
 /// to wall-clock time.
 const IDLE: u64 = VirtualTime::cycles(10);
+/// Cycles over which it is judged whether such a machine works: a timer's tick, or a process that
+/// is started now and then, is no work.
+const WINDOW: u64 = VirtualTime::cycles(1);
 /// How long to wait for a key while the machine is idle, before checking Ctrl-C again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -75,14 +79,15 @@ pub struct Interactive<'a, 'p> {
 }
 
 /// What is observed after the end of standard input.
-#[derive(Clone, Copy)]
 pub struct Ended {
     /// The host's time when the machine last worked or printed.
     busy: Instant,
     /// Virtual time then, in cycles.
     at: u64,
-    /// Virtual time and executed instructions at the last check.
-    seen: (u64, u64),
+    /// Virtual time when the present [`WINDOW`] began,
+    began: u64,
+    /// and the instructions that each hart had executed then.
+    executed: Vec<u64>,
 }
 
 impl Ended {
@@ -90,7 +95,8 @@ impl Ended {
         Self {
             busy: Instant::now(),
             at: machine.now(),
-            seen: (machine.now(), machine.instret()),
+            began: machine.now(),
+            executed: machine.harts().iter().map(Hart::instret).collect(),
         }
     }
 
@@ -98,21 +104,27 @@ impl Ended {
     /// speed; a machine that has been idle and silent for [`IDLE`] cycles is slowed down to the
     /// host's clock.
     fn wait(&mut self, machine: &Machine, printed: u64) -> Duration {
-        let (now, executed) = (machine.now(), machine.instret());
-        let cycles = now.saturating_sub(self.seen.0);
-        if works(executed.saturating_sub(self.seen.1), cycles) || printed > self.at {
+        let now = machine.now();
+        let cycles = now.saturating_sub(self.began);
+        let executed: Vec<u64> = machine.harts().iter().map(Hart::instret).collect();
+        let since = executed.iter().zip(&self.executed);
+        let most = since.map(|(now, before)| now.saturating_sub(*before)).max();
+        let working = cycles >= WINDOW && works(most.unwrap_or(0), cycles);
+        if working || printed > self.at {
             *self = Self::new(machine);
             return Duration::ZERO;
         }
-        self.seen = (now, executed);
+        if cycles >= WINDOW {
+            (self.began, self.executed) = (now, executed);
+        }
         let idle = Duration::from_nanos(now.saturating_sub(self.at).saturating_sub(IDLE));
         idle.saturating_sub(self.busy.elapsed())
     }
 }
 
-/// Whether a machine that executes so many instructions in so many cycles does more than answer the
+/// Whether a hart that executes so many instructions in so many cycles does more than answer the
 /// ticks of its timers. A program that only divides executes one instruction in about 33 cycles; an
-/// idle Linux one in some hundreds.
+/// idle Linux one in about 2000.
 const fn works(instructions: u64, cycles: u64) -> bool {
     instructions > cycles / 64
 }
@@ -284,8 +296,8 @@ mod tests {
 
     #[test]
     fn a_program_that_only_divides_is_not_throttled_and_an_idle_kernel_is() {
-        let tick = VirtualTime::cycles(1) / 250;
-        assert!(works(tick / 35, tick));
-        assert!(!works(10_000, tick));
+        assert!(works(WINDOW / 35, WINDOW));
+        // 250 ticks, and two processes.
+        assert!(!works(250 * 10_000 + 2 * 1_000_000, WINDOW));
     }
 }

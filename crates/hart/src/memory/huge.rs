@@ -1,13 +1,10 @@
-//! Vectors in huge pages of the host, for tables with scattered accesses, which would thrash the
-//! host's TLB in ordinary pages.
+//! Memory for tables with scattered accesses: in huge pages of the host, because they would thrash
+//! the host's TLB in ordinary pages, or populated only where it is used.
 
-use std::alloc::{Layout, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use memmap2::MmapMut;
-
-/// Minimum size of such a vector in bytes; smaller ones use ordinary pages.
+/// Minimum size in bytes of what is in huge pages.
 const LEAST: usize = 4 << 20;
 
 /// An empty vector with room for `capacity` elements. The host populates its memory as it is
@@ -24,21 +21,26 @@ pub(crate) fn reserve<T>(capacity: usize) -> Vec<T> {
 /// A value of zero bytes must be valid.
 pub(crate) unsafe trait Zero {}
 
-/// Elements of zero bytes at first. The host populates their memory as it is used, unlike that of a
-/// vector, which the allocator may have to clear.
+/// Elements of zero bytes at first. The host populates their memory as it is used: for bytes, unlike
+/// for what is aligned to more than 16 of them, the allocator asks the host for zeros.
 pub(crate) struct Zeroed<T> {
-    memory: MmapMut,
+    memory: Vec<u8>,
+    /// Where the first element is.
+    start: usize,
+    len: usize,
     elements: PhantomData<T>,
 }
 
 impl<T: Zero> Zeroed<T> {
-    /// `len` elements, 1 or more.
+    /// `len` elements.
     pub fn new(len: usize) -> Self {
-        const { assert!(align_of::<T>() <= trapless_isa::page::PAGE_SIZE as usize) };
-        let layout = Layout::array::<T>(len).expect("less than the address space");
-        let memory = MmapMut::map_anon(layout.size());
+        let size = len.checked_mul(size_of::<T>());
+        let size = size.and_then(|size| size.checked_add(align_of::<T>()));
+        let memory = vec![0; size.expect("less than the address space")];
         Self {
-            memory: memory.unwrap_or_else(|_| handle_alloc_error(layout)),
+            start: memory.as_ptr().align_offset(align_of::<T>()),
+            memory,
+            len,
             elements: PhantomData,
         }
     }
@@ -56,19 +58,18 @@ impl<T: Zero> Deref for Zeroed<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        let len = self.memory.len() / size_of::<T>();
-        // SAFETY: the mapping, which begins with a page, has room for so many elements, whose zero
-        // bytes are valid and which are written by `deref_mut` only.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), len) }
+        // SAFETY: from the aligned start on, the vector, which never changes its size, has room for
+        // the elements. Its zeros are valid elements, and only elements are written there.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(self.start).cast(), self.len) }
     }
 }
 
 impl<T: Zero> DerefMut for Zeroed<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        let len = self.memory.len() / size_of::<T>();
-        // SAFETY: as in `deref`; the mapping is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), len) }
+        let start = self.memory.as_mut_ptr();
+        // SAFETY: as in `deref`; the vector is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(start.add(self.start).cast(), self.len) }
     }
 }
 

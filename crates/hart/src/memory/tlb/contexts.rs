@@ -391,7 +391,7 @@ impl Contexts {
         }
     }
 
-    /// Notes that the entry at index `at` is not empty.
+    /// Notes that the entry at index `at` may not be empty.
     #[inline]
     pub fn fill(&mut self, kind: Kind, at: usize) {
         self.list[at / BOTH_WAYS].filled.add(kind, at % BOTH_WAYS);
@@ -429,7 +429,10 @@ impl Contexts {
         let list = self.list.iter().map(|context| Context {
             used: ages.partition_point(|&age| age < context.used) as u64,
             twin: position(context.key.twin()),
-            ..context.clone()
+            key: context.key,
+            superpages: context.superpages.clone(),
+            // `restore` fills it.
+            filled: Filled::default(),
         });
         let list: Vec<_> = list.collect();
         let twin = list.get(self.data.context()).and_then(|c| c.twin);
@@ -442,13 +445,12 @@ impl Contexts {
         }
     }
 
-    /// Number of arrays; `None` if they cannot have come from [`Contexts`].
-    pub fn sound(&self) -> Option<usize> {
+    /// Whether they can have come from [`Contexts`].
+    pub fn sound(&self) -> bool {
         let arrays = self.list.len();
         let exists = |array: TlbArray| array.0 % BOTH_WAYS == 0 && array.context() < arrays;
         let selected = [Some(self.fetch), Some(self.data), self.twin];
-        let sound = (1..=CONTEXTS).contains(&arrays) && selected.into_iter().flatten().all(exists);
-        sound.then_some(arrays)
+        (1..=CONTEXTS).contains(&arrays) && selected.into_iter().flatten().all(exists)
     }
 
     /// Arrays of all contexts.

@@ -59,9 +59,9 @@ impl Tlb {
         if none {
             return;
         }
-        for slot in self.contexts.filled(Kind::Data) {
-            let entry = &mut self.entries[slot];
-            if !is_empty(slot, entry.read & entry.write) {
+        for at in self.contexts.filled(Kind::Data) {
+            let entry = &mut self.entries[at];
+            if !is_empty(at, entry.read & entry.write) {
                 [entry.read, entry.write] = [entry.read, entry.write].map(unmarked);
                 self.marks.mark(entry);
             }

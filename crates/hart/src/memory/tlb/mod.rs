@@ -63,11 +63,11 @@ unsafe impl Zero for Entry {}
 // SAFETY: as above.
 unsafe impl Zero for FetchEntry {}
 
-/// Whether an entry at index `slot` with this tag, or with this conjunction of all its tags, is
+/// Whether the entry at index `at` with this tag, or with this conjunction of all its tags, is
 /// empty.
 #[inline(always)]
-fn is_empty(slot: usize, tag: u64) -> bool {
-    tag == INVALID || tag == 0 && slot % ENTRIES != 0
+fn is_empty(at: usize, tag: u64) -> bool {
+    tag == INVALID || tag == 0 && at % ENTRIES != 0
 }
 
 /// Mapping of a page.
@@ -361,9 +361,9 @@ impl Tlb {
         noted_at: impl Fn(HostAddr) -> bool,
     ) {
         let entries = &mut self.entries;
-        let mut note = |slot: usize| {
-            let entry = &mut entries[slot];
-            let hits = entry.write & NOTED == 0 && !is_empty(slot, entry.write);
+        let mut note = |at: usize| {
+            let entry = &mut entries[at];
+            let hits = entry.write & NOTED == 0 && !is_empty(at, entry.write);
             if hits && noted_at(HostAddr::of(entry.write, entry.addend)) {
                 entry.write |= NOTED;
             }

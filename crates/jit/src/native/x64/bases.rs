@@ -52,8 +52,8 @@ pub(super) struct Unknown {
     hit: DynamicLabel,
 }
 
-/// Size in bytes of a load or store, and whether it is a store.
-fn access_of(inst: &Inst) -> Option<(i32, bool)> {
+/// Size in bytes of a load or store of integers or floating point, and whether it is a store.
+fn any_access(inst: &Inst) -> Option<(i32, bool)> {
     match template_of(inst)? {
         Template::Memory(access) => Some((access.size, access.store)),
         Template::Float(Float::Load(precision)) => Some((precision.bytes(), false)),
@@ -69,7 +69,7 @@ impl Bases {
         for node in &plan.nodes {
             let weight = weight(node.source.block).max(1);
             for inst in node.source.insts {
-                let Some((size, store)) = access_of(inst) else {
+                let Some((size, store)) = any_access(inst) else {
                     continue;
                 };
                 let (x, low, high) = (inst.rs1, inst.imm, inst.imm + size);
@@ -118,7 +118,7 @@ impl Base {
     fn aligned(&self, plan: &Plan<'_>) -> bool {
         let insts = plan.nodes.iter().flat_map(|node| node.source.insts);
         let mut own = insts.filter(|inst| inst.rs1 == self.x);
-        own.all(|inst| access_of(inst).is_none_or(|(size, _)| (inst.imm - self.low) % size == 0))
+        own.all(|inst| any_access(inst).is_none_or(|(size, _)| (inst.imm - self.low) % size == 0))
     }
 }
 

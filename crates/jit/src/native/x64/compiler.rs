@@ -40,7 +40,7 @@ pub(super) struct Slow {
     pub probe: Option<Probe>,
     /// Where the block resumes.
     pub back: DynamicLabel,
-    /// What the block expects in a scratch register where it resumes.
+    /// What the block expects in a host register where it resumes.
     pub recent: Option<Recent>,
     /// The block does not resume: the interpreter executes the rest of it.
     pub rest: bool,
@@ -85,12 +85,12 @@ pub(super) struct Cold {
     pub slow: Vec<Slow>,
 }
 
-/// A guest register that was written to its slot, and whose value is in a scratch register, too.
+/// A guest register that was written to its slot, and a host register that has its value, too.
 #[derive(Clone, Copy)]
 pub(super) struct Recent {
     pub x: u8,
     pub host: Host,
-    /// Offset of the code behind: once there is more code, the scratch register may have changed.
+    /// Offset of the code behind: once there is more code, the host register may have changed.
     pub end: usize,
 }
 
@@ -144,7 +144,7 @@ impl BlockCompiler<'_> {
         self.targets.find(self.source, offset)
     }
 
-    /// Emits a jump to the helper that executes the last instruction.
+    /// Emits a jump to the helper that executes the block from an instruction on.
     pub fn finish(&mut self, at: Position) {
         let (at, block) = (at.bits() as i32, self.source.block as i32);
         let finish = self.trampolines.finish as usize;
@@ -181,8 +181,8 @@ impl BlockCompiler<'_> {
         scratch
     }
 
-    /// The scratch register that has the value of guest register `x`, if the code so far ends with
-    /// what wrote it.
+    /// The host register that has the value of guest register `x`, if the code so far ends with what
+    /// wrote it.
     pub fn recent(&self, x: u8) -> Option<Host> {
         let recent = self.recent.filter(|recent| recent.x == x)?;
         (recent.end == self.ops.offset().0).then_some(recent.host)

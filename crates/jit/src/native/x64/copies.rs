@@ -26,6 +26,11 @@ const POOL: std::ops::Range<u8> = 4..16;
 /// How many of them a region may keep.
 const KEPT: usize = 9;
 
+const _: () = assert!(
+    KEPT + 3 <= (POOL.end - POOL.start) as usize,
+    "an instruction has three operands, or two and a result, of which none may make room for another"
+);
+
 /// A copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Held {
@@ -49,7 +54,7 @@ pub(super) enum Ready {
 /// All copies at a point of a block.
 pub(super) struct Copies {
     /// Last used last; free registers have `None`.
-    recent: Vec<(Xmm, Option<Held>)>,
+    others: Vec<(Xmm, Option<Held>)>,
     /// Those of the region, which stay.
     kept: Vec<Held>,
     /// Bit `f`: `f` holds a NaN-boxed single.
@@ -98,7 +103,7 @@ impl Copies {
     fn keeping(kept: Vec<Held>) -> Self {
         let free = POOL.skip(kept.len()).map(|xmm| (Xmm(xmm), None));
         Self {
-            recent: free.collect(),
+            others: free.collect(),
             kept,
             boxed: 0,
             ready: Ready::Unknown,
@@ -114,7 +119,7 @@ impl Copies {
 
     /// An instruction has changed host registers, and perhaps any register of the guest.
     pub fn forget(&mut self) {
-        for (_, copy) in &mut self.recent {
+        for (_, copy) in &mut self.others {
             *copy = None;
         }
         self.boxed = 0;
@@ -127,7 +132,7 @@ impl Copies {
 
     /// Whether the block's code from here on relies on anything that holds in compiled code only.
     pub fn relied(&self) -> bool {
-        self.ready != Ready::Unknown || self.recent.iter().any(|(_, copy)| copy.is_some())
+        self.ready != Ready::Unknown || self.others.iter().any(|(_, copy)| copy.is_some())
     }
 
     /// Whether at least this is known from now on, and was not before.
@@ -153,7 +158,7 @@ impl Copies {
             return Some(copy.xmm);
         }
         let at = self
-            .recent
+            .others
             .iter()
             .position(|(_, copy)| copy.as_ref().is_some_and(fits))?;
         Some(self.used(at))
@@ -167,16 +172,15 @@ impl Copies {
         let own = |copy: &Option<Held>| copy.is_some_and(|copy| copy.f == f);
         let free = |copy: &Option<Held>| copy.is_none();
         let at = |which: &dyn Fn(&Option<Held>) -> bool| {
-            self.recent.iter().position(|(_, copy)| which(copy))
+            self.others.iter().position(|(_, copy)| which(copy))
         };
         let at = at(&own).or_else(|| at(&free)).unwrap_or(0);
-        let xmm = self.recent[at].0;
-        self.recent[at].1 = Some(Held { f, precision, xmm });
+        let xmm = self.others[at].0;
+        self.others[at].1 = Some(Held { f, precision, xmm });
         self.used(at)
     }
 
-    /// The context has a new value of `f`, a single in its box if that is the precision, of which
-    /// there is no copy.
+    /// The context has a new value of `f`: a single is in its box, a double may be anything.
     pub fn written(&mut self, f: u8, precision: Precision) {
         match precision {
             Precision::Single => self.boxed |= 1 << f,
@@ -186,8 +190,8 @@ impl Copies {
 
     /// Moves a host register behind those that were used before.
     fn used(&mut self, at: usize) -> Xmm {
-        let entry = self.recent.remove(at);
-        self.recent.push(entry);
+        let entry = self.others.remove(at);
+        self.others.push(entry);
         entry.0
     }
 }

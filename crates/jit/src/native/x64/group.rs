@@ -1,4 +1,5 @@
-//! Groups of accesses with one TLB probe (`native/group.rs`).
+//! Groups of accesses with one TLB probe (`native/group.rs`), or none if a region knows where their
+//! base register points ([`bases`](super::bases)).
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};

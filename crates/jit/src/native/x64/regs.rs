@@ -10,6 +10,8 @@
 //! | `r13` | address of the page that the program counter is in |
 //! | `r14` | retired instructions |
 //! | `r15` | virtual time in cycles |
+//! | `xmm0` .. `xmm3` | scratch |
+//! | `xmm4` .. `xmm15` | [copies](super::copies) of floating-point registers |
 //!
 //! A region assigns `rsi`, `rdi` and `r8` .. `r13` anew, to the guest registers that it uses most,
 //! and a long block these, `r14` and `r15` at each instruction.

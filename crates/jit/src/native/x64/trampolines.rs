@@ -38,7 +38,8 @@ pub(crate) struct Trampolines {
     /// Slow TLB probes, by number of the [`Probe`]. Called after the inline probe missed, with the
     /// address in `rax` and the offset of the entry in `rcx`. Returns the host address in `rax` and
     /// ZF set if either way holds the page and the access stays inside it; else changes `rdx` only.
-    /// A hit in the second way exchanges the ways. A marked page must be in the first one.
+    /// A hit in the second way exchanges the ways, which changes `xmm0` to `xmm3` and forgets the
+    /// addresses of a region's base registers. A marked page must be in the first one.
     pub slow_probes: [u64; Probe::KINDS],
     /// Called: returns `fflags` in `eax`, with the flags raised since compiled code was entered.
     /// Changes `rcx` and `rdx`.
@@ -289,6 +290,8 @@ fn exchange_ways(ops: &mut Assembler) {
         ; movups [rdx + (WAY + 16)], xmm1
     );
 }
+
+const _: () = assert!(REGION_BASES % 2 == 0, "two are stored at once");
 
 /// See [`Trampolines::slow_probes`].
 fn slow_probe(ops: &mut Assembler, probe: Probe) {
