@@ -40,8 +40,8 @@ pub struct Context {
     pub stack: u64,
     /// Frames are dropped before another one is pushed at or below this.
     pub stack_floor: u64,
-    /// While compiled code is in a region: host addresses of base registers that it does not change,
-    /// 0 for those that are not known.
+    /// While compiled code is in a region: host addresses of base registers that it does not
+    /// change, 0 for those that are not known.
     pub region_hosts: [u64; REGION_BASES],
     /// Floating-point registers.
     pub f: [u64; 32],

@@ -21,8 +21,8 @@ pub(crate) fn reserve<T>(capacity: usize) -> Vec<T> {
 /// A value of zero bytes must be valid.
 pub(crate) unsafe trait Zero {}
 
-/// Elements of zero bytes at first. The host populates their memory as it is used: for bytes, unlike
-/// for what is aligned to more than 16 of them, the allocator asks the host for zeros.
+/// Elements of zero bytes at first. The host populates their memory as it is used: for bytes,
+/// unlike for what is aligned to more than 16 of them, the allocator asks the host for zeros.
 pub(crate) struct Zeroed<T> {
     memory: Vec<u8>,
     /// Where the first element is.

@@ -181,8 +181,8 @@ impl BlockCompiler<'_> {
         scratch
     }
 
-    /// The host register that has the value of guest register `x`, if the code so far ends with what
-    /// wrote it.
+    /// The host register that has the value of guest register `x`, if the code so far ends with
+    /// what wrote it.
     pub fn recent(&self, x: u8) -> Option<Host> {
         let recent = self.recent.filter(|recent| recent.x == x)?;
         (recent.end == self.ops.offset().0).then_some(recent.host)
