@@ -16,7 +16,7 @@ use regex_automata::{Input, util::syntax};
 pub struct Pattern {
     regex: Regex,
     /// `None`: there is no automaton for this expression or this output.
-    automaton: Option<Automaton>,
+    automaton: Option<Box<Automaton>>,
     /// Bytes that the automaton has read.
     read: usize,
 }
@@ -82,7 +82,7 @@ impl fmt::Display for Pattern {
 impl Automaton {
     /// At the start of output. `None`: an expression for which this kind of automaton cannot be
     /// made, as one with `\b`.
-    fn new(text: &str) -> Option<Self> {
+    fn new(text: &str) -> Option<Box<Self>> {
         let dfa = DFA::builder()
             .syntax(syntax::Config::new().utf8(false))
             .thompson(thompson::Config::new().utf8(false))
@@ -90,7 +90,7 @@ impl Automaton {
             .ok()?;
         let mut cache = dfa.create_cache();
         let state = dfa.start_state_forward(&mut cache, &Input::new("")).ok()?;
-        Some(Self { dfa, cache, state })
+        Some(Box::new(Self { dfa, cache, state }))
     }
 
     /// Whether there is a match once `bytes` have been read, too. `None`: that is not known.
