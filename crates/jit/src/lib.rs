@@ -4,7 +4,7 @@
 //! Jit                                                          (native/mod.rs)
 //!  ├── buffer: memory that is writable or executable           (native/buffer.rs)
 //!  ├── listing: text of what was compiled                      (native/listing.rs)
-//!  ├── region: loops of blocks                                 (native/region.rs)
+//!  ├── region: loops of blocks, registers they do not change   (native/region.rs, native/bases.rs)
 //!  ├── pair: two instructions that compute one thing           (native/pair.rs)
 //!  └── the kind of host                                        (native/x64/, native/aarch64/)
 //!       ├── trampolines: in and out of compiled code, lookup   (trampolines.rs)

@@ -11,6 +11,8 @@ mod target;
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(target_arch = "x86_64")]
+mod bases;
+#[cfg(target_arch = "x86_64")]
 mod region;
 #[cfg(target_arch = "x86_64")]
 mod x64;

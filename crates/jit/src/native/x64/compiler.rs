@@ -5,12 +5,12 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
 
-use super::bases::{Bases, Unknown};
 use super::copies::{Copies, Xmm};
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::lifetimes::Lifetimes;
 use super::regs::{Host, Place, RAX, RBX, Registers, Uses, x_at};
 use super::trampolines::Trampolines;
+use crate::native::bases::Bases;
 use crate::native::precision::Nan;
 use crate::native::probe::Probe;
 use crate::native::region::{Charge, Edge};
@@ -60,6 +60,19 @@ pub(super) struct GroupSlow {
     pub rest: bool,
     /// Where registers are, in a long block.
     pub moved: Option<Box<Moved>>,
+}
+
+/// An access whose base register has no address.
+pub(super) struct Unknown {
+    pub from: DynamicLabel,
+    /// Where the access is made, with the host's address of the base register in `rax`.
+    pub back: DynamicLabel,
+    pub rs1: u8,
+    pub imm: i32,
+    pub probe: Probe,
+    /// Of the access' slow path.
+    pub miss: DynamicLabel,
+    pub hit: DynamicLabel,
 }
 
 /// Rarely executed code of a block; it is placed behind the hot code of all blocks of a batch.

@@ -5,9 +5,6 @@
 //! block, or ends it by the interpreter, finds the context complete. Copies are forgotten at the
 //! end of a block; a region keeps those of the registers that it uses most.
 
-use trapless_isa::Inst;
-
-use super::template::{Template, template_of};
 use crate::native::precision::Precision;
 
 /// A host register for floating point, by the number that instructions have.
@@ -68,18 +65,12 @@ impl Copies {
         Self::keeping(Vec::new())
     }
 
-    /// A region's, by how often its blocks are executed, about: registers with numbers of one
-    /// format only.
-    pub fn of_region<'a>(blocks: impl Iterator<Item = (&'a [Inst], u64)>) -> Self {
+    /// A region's, by the registers that its instructions use, with the format of each and how
+    /// often: those with numbers of one format only.
+    pub fn of_region(used: impl Iterator<Item = (u8, Precision, u64)>) -> Self {
         let mut uses = [[0_u64; 2]; 32];
-        for (insts, weight) in blocks {
-            for inst in insts {
-                if let Some(Template::Float(how)) = template_of(inst) {
-                    for (f, precision) in how.registers(inst) {
-                        uses[usize::from(f)][precision as usize] += weight;
-                    }
-                }
-            }
+        for (f, precision, weight) in used {
+            uses[usize::from(f)][precision as usize] += weight;
         }
         let mut kept: Vec<(u64, u8, Precision)> = (0..32)
             .filter_map(|f| match uses[usize::from(f)] {

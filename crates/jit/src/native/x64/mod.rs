@@ -30,12 +30,12 @@ use std::num::NonZeroU64;
 use dynasm::dynasm;
 use dynasmrt::DynasmLabelApi;
 
+use super::bases::Bases;
 use super::region::Plan;
 use super::target::Targets;
 use super::{Emitted, Jit, SITES};
 use crate::native::listing::Batch;
 use crate::{Code, Head, Known, Region, Source};
-use bases::Bases;
 use copies::Copies;
 use encode::Assembler;
 use regs::Registers;

@@ -16,17 +16,30 @@ use std::ops::Range;
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
+use trapless_isa::Inst;
 use trapless_isa::inst::CostClass;
 
-use super::bases::Bases;
+use super::bases::any_access;
 use super::compiler::{BlockCompiler, Shared};
 use super::copies::Copies;
 use super::encode::{self, ADDRESS, Alu, LOAD_64, STORE_64, Width};
 use super::regs::{R14, R15, RAX, RBX, Registers, Uses, at, x_at};
+use super::template::{Template, template_of};
 use crate::Position;
+use crate::native::bases::Bases;
 use crate::native::listing::Parts;
+use crate::native::precision::Precision;
 use crate::native::region::{Charge, Edge, Node, Plan};
 use crate::native::target::Target;
+
+/// Floating-point registers that an instruction reads or writes, with the format of each.
+fn float_registers(inst: &Inst) -> impl Iterator<Item = (u8, Precision)> {
+    let how = match template_of(inst) {
+        Some(Template::Float(how)) => Some(how),
+        _ => None,
+    };
+    how.into_iter().flat_map(|how| how.registers(inst))
+}
 
 impl<'a> BlockCompiler<'a> {
     /// Emits the region of `plan`, whose blocks are executed as often as `weight` says by their
@@ -40,11 +53,14 @@ impl<'a> BlockCompiler<'a> {
         for node in &plan.nodes {
             uses.add(node.source.insts, weight(node.source.block).max(1));
         }
-        self.bases = Bases::of(plan, |x| uses.writes(x), &weight);
+        self.bases = Bases::of(plan, any_access, |x| uses.writes(x), &weight);
         self.registers = Registers::of_region(&uses);
-        let blocks = plan.nodes.iter().map(|node| &node.source);
-        let blocks = blocks.map(|source| (source.insts, weight(source.block).max(1)));
-        self.copies = Copies::of_region(blocks);
+        let uses_of_float = plan.nodes.iter().flat_map(|node| {
+            let weight = weight(node.source.block).max(1);
+            let registers = node.source.insts.iter().flat_map(float_registers);
+            registers.map(move |(f, precision)| (f, precision, weight))
+        });
+        self.copies = Copies::of_region(uses_of_float);
         let label = |_: &Node<'_>| self.ops.new_dynamic_label();
         self.region = Some(Shared {
             labels: plan.nodes.iter().map(label).collect(),
