@@ -1,5 +1,5 @@
-//! Base registers that a region does not change: which ones, and what is accessed by them. Nothing in
-//! a region changes translations, so one look-up of their pages at its entry is enough.
+//! Base registers that a region does not change: which ones, and what is accessed by them. Nothing
+//! in a region changes translations, so one look-up of their pages at its entry is enough.
 
 use trapless_isa::Inst;
 
@@ -29,8 +29,8 @@ pub(super) struct Base {
 pub(super) struct Bases(Vec<Base>);
 
 impl Bases {
-    /// Those of `plan` that are used most. `access` returns the size in bytes of a load or store, and
-    /// whether it is a store; `written` tells which registers the region changes.
+    /// Those of `plan` that are used most. `access` returns the size in bytes of a load or store,
+    /// and whether it is a store; `written` tells which registers the region changes.
     pub fn of(
         plan: &Plan<'_>,
         access: impl Fn(&Inst) -> Option<(i32, bool)>,
