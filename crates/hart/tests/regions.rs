@@ -174,7 +174,7 @@ fn regions_are_not_seen() {
             }
         }
     }
-    if cfg!(target_arch = "x86_64") {
+    if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         assert!(regions > 1500, "{regions} regions");
     }
 }

@@ -97,7 +97,6 @@ fn sources(blocks: &[Block]) -> Vec<Source<'_>> {
 }
 
 /// The text of the region of blocks that are compiled already, with the last one in its loops.
-#[cfg(target_arch = "x86_64")] // Others have no regions.
 fn region(blocks: &[Block]) -> String {
     let mut jit = Jit::new(options(), &HELPERS, 1 << 20).expect("a host with a compiler");
     let sources = sources(blocks);
@@ -201,7 +200,6 @@ fn aligned_group() {
 
 /// A loop with its way in, its checks and charges, its slow path and its ways out.
 #[test]
-#[cfg(target_arch = "x86_64")] // Others have no regions.
 fn region_of_three_blocks() {
     let blocks = [
         // lbu t0,0(s0); addi s0,s0,1; beq t0,t1,+12
@@ -212,6 +210,24 @@ fn region_of_three_blocks() {
         block(0x114, &[0xff24_16e3]),
     ];
     golden("region_of_three_blocks", &region(&blocks));
+}
+
+/// A loop whose base register does not change, with a floating-point register that it keeps.
+#[test]
+fn region_with_a_base_register() {
+    // ld a0,16(s0); add a1,a1,a0; fadd.d fa0,fa0,fa1; sd a1,24(s0); addi t0,t0,-1; bnez t0,-20
+    let bits = [
+        0x0104_3503,
+        0x00a5_85b3,
+        0x02b5_7553,
+        0x00b4_3c23,
+        0xfff2_8293,
+        0xfe02_96e3,
+    ];
+    golden(
+        "region_with_a_base_register",
+        &region(&[block(0x100, &bits)]),
+    );
 }
 
 /// Blocks may be compiled anywhere in memory, but the text says nothing of where.

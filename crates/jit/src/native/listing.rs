@@ -13,7 +13,7 @@ use trapless_isa::disasm::{f_name, x_name};
 use trapless_isa::inst::{Inst, NO_REG};
 
 use super::host::disassembly::disassemble;
-use crate::{CodeListener, Context, Source};
+use crate::{CodeListener, Context, REGION_BASES, Source};
 
 /// Ranges of a block's code in its batch, in bytes.
 pub(super) struct Parts {
@@ -96,7 +96,6 @@ impl Listing {
     }
 
     /// Writes a region with the ways to its heads, and copies of these.
-    #[cfg(target_arch = "x86_64")] // Others have no regions.
     pub fn region(&mut self, batch: &Batch<'_>, entered: &[Range<usize>]) {
         let heads = batch.sources.iter().rev().take(entered.len()).rev();
         let heads: Vec<_> = heads.zip(entered).collect();
@@ -186,6 +185,9 @@ pub(super) fn field(offset: usize) -> Option<String> {
     }
     if let Some(f) = register(offset_of!(Context, f), 32) {
         return Some(f_name(f).into());
+    }
+    if let Some(base) = register(offset_of!(Context, region_hosts), REGION_BASES) {
+        return Some(format!("host of base {base}"));
     }
     let named = FIELDS.iter().find(|(at, _)| *at == offset);
     named.map(|(_, name)| (*name).into())

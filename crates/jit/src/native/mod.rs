@@ -1,19 +1,19 @@
 //! Compilers for hosts that have one: everything that does not depend on the kind of host.
 
+mod bases;
 mod buffer;
+mod compile;
 mod group;
 mod listing;
 mod pair;
 mod precision;
 mod probe;
+mod region;
 mod target;
+mod uses;
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
-#[cfg(target_arch = "x86_64")]
-mod bases;
-#[cfg(target_arch = "x86_64")]
-mod region;
 #[cfg(target_arch = "x86_64")]
 mod x64;
 
@@ -26,12 +26,10 @@ use std::num::NonZeroU64;
 
 use trapless_isa::port::CsrOp;
 
-use crate::{
-    Code, CodeListener, Context, CsrRequest, Exit, Helpers, Known, Options, Position, Site, Source,
-};
+use crate::{Code, CodeListener, Context, CsrRequest, Exit, Helpers, Options, Position, Site};
 use buffer::Buffer;
 use host::trampolines::Trampolines;
-use listing::{Batch, Listing, Parts};
+use listing::Listing;
 
 /// Rounding modes in instructions.
 mod rm {
@@ -58,13 +56,6 @@ pub struct Jit {
     /// Bytes of trampolines at the front of the code.
     trampolines_size: usize,
     listing: Option<Listing>,
-}
-
-/// Code that is not in the buffer yet.
-struct Emitted {
-    code: Vec<u8>,
-    /// Where the code of each block is.
-    parts: Vec<Parts>,
 }
 
 impl Position {
@@ -110,28 +101,6 @@ impl Jit {
             trampolines_size,
             listing: None,
         })
-    }
-
-    /// Compiles blocks, and links those of the same page to each other and to `known` code. `None`:
-    /// no room is left; [`reset`](Self::reset) frees all.
-    pub fn compile(&mut self, sources: &[Source<'_>], known: Known<'_>) -> Option<Vec<Code>> {
-        if self.sites as usize + 2 * sources.len() > SITES {
-            return None;
-        }
-        let (first, base) = (self.sites, self.buffer.next());
-        let Emitted { code, parts } = self.emit(sources, known)?;
-        self.buffer.append(&code)?;
-        if let Some(listing) = &mut self.listing {
-            listing.batch(&Batch {
-                sources,
-                parts: &parts,
-                code: &code,
-                start: base as u64,
-            });
-        }
-        self.unlink(first);
-        let code = |parts: Parts| NonZeroU64::new((base + parts.hot.start) as u64).map(Code);
-        parts.into_iter().map(code).collect()
     }
 
     /// Lets jumps from `first` on return.
@@ -237,7 +206,7 @@ mod tests {
     use trapless_isa::Inst;
 
     use super::*;
-    use crate::CsrAnswer;
+    use crate::{CsrAnswer, Source};
 
     unsafe extern "C" fn no_csr(_: *mut Context, _: CsrRequest, _: u64) -> CsrAnswer {
         CsrAnswer { value: 0, done: 0 }
@@ -294,6 +263,22 @@ mod tests {
         // SAFETY: as above.
         let site = unsafe { jit.enter(&raw mut context, code) };
         assert_eq!((site, context.x[10]), (Exit::Unknown, 7));
+    }
+
+    /// Jumps reach over all code of a batch; one that does not makes a hart drop all its code.
+    #[test]
+    fn long_blocks_of_floating_point_are_compiled_together() {
+        // fmul.d fa0,fa0,fa1 and fmul.s, again and again; j +8
+        let mut insts = block(&[0x12b5_7553, 0x10b5_7553].repeat(31));
+        insts.extend(block(&[0x0080_006f]));
+        let offsets = (0..14).map(|at| at * 256);
+        let sources: Vec<_> = offsets
+            .map(|offset| Source {
+                offset,
+                ..source(&insts)
+            })
+            .collect();
+        assert!(jit().compile(&sources, &|_, _| None).is_some());
     }
 
     #[test]

@@ -13,16 +13,21 @@ use crate::native::listing::Parts;
 use crate::{Position, Source};
 
 impl<'a> BlockCompiler<'a> {
-    /// Emits the code of blocks; cold code follows the hot code of all. Returns where it is.
-    pub fn emit(&mut self, sources: &'a [Source<'a>]) -> Vec<Parts> {
+    /// Emits the code of blocks, of which `hot` emits the hot part; cold code follows the hot code
+    /// of all. Returns where it is.
+    pub fn emit(
+        &mut self,
+        sources: &[&'a Source<'a>],
+        hot: impl Fn(&mut Self, usize),
+    ) -> Vec<Parts> {
         let mut pieces = Vec::with_capacity(sources.len());
         for (index, source) in sources.iter().enumerate() {
             self.source = source;
             let start = self.ops.offset().0;
-            self.hot(sources.get(index + 1));
+            hot(self, index);
             pieces.push((start..self.ops.offset().0, std::mem::take(&mut self.cold)));
         }
-        let cold = |(source, (hot, cold)): (&'a Source<'a>, _)| {
+        let cold = |(source, (hot, cold)): (&&'a Source<'a>, _)| {
             self.source = source;
             let start = self.ops.offset().0;
             self.cold(cold);
@@ -33,7 +38,7 @@ impl<'a> BlockCompiler<'a> {
     }
 
     /// Emits the instructions of the block, without one that ends it: that one is returned.
-    fn instructions(&mut self) -> Option<(&'a Inst, Position)> {
+    pub fn instructions(&mut self) -> Option<(&'a Inst, Position)> {
         let insts = self.source.insts;
         self.at = self.source.offset as i32;
         let mut index = 0;
@@ -60,7 +65,7 @@ impl<'a> BlockCompiler<'a> {
 
 impl BlockCompiler<'_> {
     /// Emits the hot code. That of block `next` follows it.
-    fn hot(&mut self, next: Option<&Source<'_>>) {
+    pub fn hot(&mut self, next: Option<&Source<'_>>) {
         let source = self.source;
         let limit_reached = self.ops.new_dynamic_label();
         self.cold.limit_reached = Some(limit_reached);
@@ -121,6 +126,9 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch aarch64; =>from);
             self.goto(to);
         }
+        for (from, edge) in cold.edges {
+            self.edge(from, edge);
+        }
         for nan in cold.nans {
             self.canonical_nan(&nan);
         }
@@ -130,17 +138,23 @@ impl BlockCompiler<'_> {
         for group in cold.groups {
             self.single_accesses(&group);
         }
+        cold.unknown.append(&mut self.cold.unknown);
+        for access in cold.unknown {
+            self.unknown_base(&access);
+        }
         cold.slow.append(&mut self.cold.slow);
         for slow in cold.slow {
             if let Some(probe) = slow.probe {
                 self.slow_probe(&slow, probe);
             }
             dynasm!(self.ops; .arch aarch64; =>slow.out);
-            if let Some(inst) = slow.csr {
-                self.call_csr(&inst, slow.at, slow.back);
-            } else {
-                self.execute(slow.at);
-                dynasm!(self.ops; .arch aarch64; b =>slow.back);
+            match slow.csr {
+                Some(inst) => self.call_csr(&inst, slow.at, slow.back),
+                None if self.rest(slow.at, cold.beyond) => {}
+                None => {
+                    self.execute(slow.at);
+                    dynasm!(self.ops; .arch aarch64; b =>slow.back);
+                }
             }
         }
     }

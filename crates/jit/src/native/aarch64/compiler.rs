@@ -5,11 +5,14 @@ use dynasmrt::DynamicLabel;
 use trapless_isa::inst::{Inst, NO_REG};
 
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
-use super::regs::{CONTEXT, Host, Place, X0, X1, ZERO, place, x_at};
+use super::regs::{CONTEXT, Host, Place, Registers, X0, X1, ZERO, x_at};
 use super::trampolines::Trampolines;
+use crate::native::bases::Bases;
 use crate::native::precision::Nan;
 use crate::native::probe::Probe;
+use crate::native::region::{Charge, Edge};
 use crate::native::target::{Target, Targets};
+use crate::native::uses::Uses;
 use crate::{Options, Position, Source};
 
 /// Slow path of an instruction.
@@ -39,6 +42,17 @@ pub(super) struct GroupSlow {
     pub back: DynamicLabel,
 }
 
+/// An access whose base register has no address.
+pub(super) struct Unknown {
+    pub from: DynamicLabel,
+    pub rs1: u8,
+    pub imm: i32,
+    pub probe: Probe,
+    /// Of the access' slow path.
+    pub miss: DynamicLabel,
+    pub hit: DynamicLabel,
+}
+
 /// A result that may be tiny: the host has perhaps raised underflow, and RISC-V might not.
 pub(super) struct Underflow {
     pub from: DynamicLabel,
@@ -60,10 +74,25 @@ pub(super) struct Cold {
     pub unmatched: Option<DynamicLabel>,
     /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
+    /// In a region, edges that are more than a jump, and what has been charged for blocks after
+    /// this one.
+    pub edges: Vec<(DynamicLabel, Edge)>,
+    pub beyond: Charge,
     pub nans: Vec<Nan>,
     pub underflows: Vec<Underflow>,
     pub groups: Vec<GroupSlow>,
+    pub unknown: Vec<Unknown>,
     pub slow: Vec<Slow>,
+}
+
+/// What the code of a region's blocks shares.
+pub(super) struct Shared {
+    /// Start of each block.
+    pub labels: Vec<DynamicLabel>,
+    /// Executes the rest of a block, as [`finish`](BlockCompiler::finish) does.
+    pub rest: DynamicLabel,
+    /// What the region does with guest registers.
+    pub uses: Uses,
 }
 
 /// The state of the compilation of a block.
@@ -81,6 +110,12 @@ pub(super) struct BlockCompiler<'a> {
     /// Offset in the page of the instruction being compiled.
     pub at: i32,
     pub cold: Cold,
+    /// Where guest registers are.
+    pub registers: Registers,
+    /// Base registers that the region does not change.
+    pub bases: Bases,
+    /// While blocks are compiled as parts of a region.
+    pub region: Option<Shared>,
 }
 
 impl BlockCompiler<'_> {
@@ -90,7 +125,7 @@ impl BlockCompiler<'_> {
     }
 
     /// Moves what the helpers for an instruction are told to their registers.
-    fn tell(&mut self, at: Position) {
+    pub fn tell(&mut self, at: Position) {
         encode::set(&mut self.ops, X0, at.bits().into());
         encode::set(&mut self.ops, X1, self.source.block.into());
     }
@@ -110,7 +145,7 @@ impl BlockCompiler<'_> {
     /// Host register with the value of guest register `x`: its own, the zero register, or
     /// `scratch`.
     pub fn value(&mut self, x: u8, scratch: Host) -> Host {
-        match place(x) {
+        match self.registers.place(x) {
             Place::Zero => ZERO,
             Place::Host(host) => host,
             Place::Memory(x) => {
@@ -121,8 +156,8 @@ impl BlockCompiler<'_> {
     }
 
     /// Host register in which to compute the value of guest register `x`: its own, or `x0`.
-    pub fn target(x: u8) -> Host {
-        match place(x) {
+    pub fn target(&self, x: u8) -> Host {
+        match self.registers.place(x) {
             Place::Host(host) => host,
             _ => X0,
         }
@@ -130,7 +165,7 @@ impl BlockCompiler<'_> {
 
     /// Moves a value computed in `host` to the location of guest register `x`.
     pub fn put(&mut self, x: u8, host: Host) {
-        match place(x) {
+        match self.registers.place(x) {
             Place::Host(own) => encode::copy(&mut self.ops, own, host),
             // The result is discarded.
             Place::Memory(NO_REG) | Place::Zero => {}

@@ -35,6 +35,11 @@ impl BlockCompiler<'_> {
                 taken
             }
         };
+        self.jump_if(inst, taken);
+    }
+
+    /// Emits the comparison and the jump of a conditional branch.
+    pub fn jump_if(&mut self, inst: &Inst, taken: DynamicLabel) {
         let a = self.value(inst.rs1, X0);
         let b = self.value(inst.rs2, X1);
         match (inst.op, b == ZERO) {
@@ -143,7 +148,7 @@ impl BlockCompiler<'_> {
     /// Writes the return address, which is at `offset` of the page. Leaves `x0` alone.
     fn link(&mut self, rd: u8, offset: i32) {
         if rd != 0 && rd != NO_REG {
-            let host = match Self::target(rd) {
+            let host = match self.target(rd) {
                 X0 => X1,
                 host => host,
             };

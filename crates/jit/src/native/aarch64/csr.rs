@@ -172,7 +172,7 @@ impl BlockCompiler<'_> {
             self.change_status(op, slow);
         }
         if inst.rd != NO_REG {
-            let (shown, to) = (self.options.status_shown, Self::target(inst.rd));
+            let (shown, to) = (self.options.status_shown, self.target(inst.rd));
             let fs = status::FS.trailing_zeros();
             // SD is set if FS is dirty.
             dynasm!(self.ops

@@ -119,7 +119,7 @@ impl BlockCompiler<'_> {
             Float::InjectSign(precision, how) => self.inject_sign(inst, precision, how, &slow),
             Float::Compare(precision, set) => {
                 self.operands(precision, &[inst.rs1, inst.rs2], &slow);
-                let to = Self::target(inst.rd);
+                let to = self.target(inst.rd);
                 set(&mut self.ops, to);
                 self.put(inst.rd, to);
             }
@@ -127,7 +127,7 @@ impl BlockCompiler<'_> {
                 self.operands(precision, &[inst.rs1], &slow);
                 // Of NaN the architectures make different numbers.
                 self.refuse_nan(precision, slow.out);
-                let to = Self::target(inst.rd);
+                let to = self.target(inst.rd);
                 convert[usize::from(inst.rm == rm::ZERO)](&mut self.ops, to);
                 self.put(inst.rd, to);
             }
@@ -248,7 +248,9 @@ impl BlockCompiler<'_> {
             ; .arch aarch64
             ; =>underflow.from
             ; mrs x0, FPSR
-            ; tbz w0, UNDERFLOW, =>underflow.back
+            // `tbz` does not reach over a batch of long blocks.
+            ; tst w0, 1 << UNDERFLOW
+            ; b.eq =>underflow.back
             ; and x0, x0, !(1 << UNDERFLOW)
             ; msr FPSR, x0
             ; b =>underflow.slow
@@ -277,7 +279,7 @@ impl BlockCompiler<'_> {
     }
 
     fn float_load(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
-        self.probe(inst, precision.bytes(), false, slow);
+        self.address(inst, precision.bytes(), false, slow);
         let load = match precision {
             Precision::Single => LOAD_32,
             Precision::Double => LOAD_64,
@@ -287,7 +289,7 @@ impl BlockCompiler<'_> {
     }
 
     fn float_store(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
-        self.probe(inst, precision.bytes(), true, slow);
+        self.address(inst, precision.bytes(), true, slow);
         encode::memory(&mut self.ops, LOAD_64, X2, CONTEXT, f_at(inst.rs2));
         let store = match precision {
             Precision::Single => STORE_32,
@@ -297,7 +299,7 @@ impl BlockCompiler<'_> {
     }
 
     fn move_to_integer(&mut self, inst: &Inst, precision: Precision) {
-        let to = Self::target(inst.rd);
+        let to = self.target(inst.rd);
         let load = match precision {
             Precision::Single => LOAD_S32,
             Precision::Double => LOAD_64,

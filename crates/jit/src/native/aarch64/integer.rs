@@ -5,8 +5,8 @@ use dynasmrt::DynasmApi;
 use trapless_isa::inst::Inst;
 
 use super::compiler::BlockCompiler;
-use super::encode::{self, Assembler, Logical};
-use super::regs::{Host, PAGE, X0, X1, X2, ZERO};
+use super::encode::{self, Assembler, LOAD_64, Logical};
+use super::regs::{CONTEXT, Host, PAGE, X0, X1, X2, ZERO, at};
 use crate::native::pair::Pair;
 
 /// How a result is computed. Code may change `x2`, `x3` and `x17` before it has read its operands,
@@ -47,13 +47,12 @@ pub(super) enum Bit {
 impl BlockCompiler<'_> {
     /// Emits a computation of integers.
     pub fn integer(&mut self, inst: &Inst, how: Integer) {
-        let to = Self::target(inst.rd);
+        let to = self.target(inst.rd);
         let value = i64::from(inst.imm);
         match how {
             Integer::Constant => encode::set(&mut self.ops, to, value as u64),
             Integer::PcRelative => {
-                let offset = i64::from(self.at) + value;
-                encode::add(&mut self.ops, to, PAGE, offset);
+                self.pc_relative(to, value);
             }
             Integer::Add => {
                 let a = self.value(inst.rs1, X0);
@@ -109,6 +108,17 @@ impl BlockCompiler<'_> {
         self.put(inst.rd, to);
     }
 
+    /// `to` = the program counter plus a distance in bytes.
+    fn pc_relative(&mut self, to: Host, distance: i64) {
+        let page = if self.registers.page() {
+            PAGE
+        } else {
+            encode::memory(&mut self.ops, LOAD_64, X0, CONTEXT, at!(pc));
+            X0
+        };
+        encode::add(&mut self.ops, to, page, i64::from(self.at) + distance);
+    }
+
     /// Emits the pair that begins with instruction `index`. Returns its length, 0 if there is none.
     pub fn pair(&mut self, index: usize) -> usize {
         let insts = &self.source.insts[index..];
@@ -116,12 +126,11 @@ impl BlockCompiler<'_> {
             return 0;
         };
         let rd = insts[0].rd;
-        let to = Self::target(rd);
+        let to = self.target(rd);
         match pair {
             Pair::Constant(value) => encode::set(&mut self.ops, to, i64::from(value) as u64),
             Pair::PcRelative(distance) => {
-                let offset = i64::from(self.at) + i64::from(distance);
-                encode::add(&mut self.ops, to, PAGE, offset);
+                self.pc_relative(to, distance.into());
             }
             Pair::Extension {
                 rs1,

@@ -1,12 +1,12 @@
 //! Loads and stores, with an inline TLB probe.
 
 use dynasm::dynasm;
-use dynasmrt::{DynasmApi, DynasmLabelApi};
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, Slow};
 use super::encode::{self, Assembler, Form, LOAD_8, Logical};
-use super::regs::{CONTEXT, Host, Place, X0, X1, X2, at, place};
+use super::regs::{CONTEXT, Host, Place, X0, X1, X2, at};
 use super::trampolines::TLB_BITS;
 use crate::Position;
 use crate::native::probe::{CACHE_BLOCK, Probe};
@@ -43,7 +43,7 @@ impl BlockCompiler<'_> {
     /// Emits a load or store.
     pub fn memory(&mut self, inst: &Inst, at: Position, access: Access) {
         let mut slow = self.slow_path(at);
-        self.probe(inst, access.size, access.store, &mut slow);
+        self.address(inst, access.size, access.store, &mut slow);
         if let Some(probe) = &mut slow.probe {
             probe.aligned = !self.options.misaligned;
         }
@@ -60,7 +60,7 @@ impl BlockCompiler<'_> {
             let value = self.value(inst.rs2, X2);
             emit(&mut self.ops, value);
         } else {
-            let to = match place(inst.rd) {
+            let to = match self.registers.place(inst.rd) {
                 Place::Host(host) => host,
                 _ => X2,
             };
@@ -88,9 +88,15 @@ impl BlockCompiler<'_> {
     /// As [`probe`](Self::probe), for the address in `x0`. Misaligned accesses always miss inline;
     /// the slow probe finds them where they are supported.
     pub fn probe_x0(&mut self, probe: Probe, slow: &mut Slow) {
+        slow.probe = Some(probe);
+        self.inline_probe(probe, slow.miss);
+        dynasm!(self.ops; .arch aarch64; =>slow.hit);
+    }
+
+    /// The probe of [`probe_x0`](Self::probe_x0).
+    pub fn inline_probe(&mut self, probe: Probe, miss: DynamicLabel) {
         let tag = if probe.write { 8 } else { 0 };
         let tag_bits = -4096 | i64::from(probe.size - 1);
-        slow.probe = Some(probe);
         dynasm!(self.ops
             ; .arch aarch64
             ; ubfx x1, x0, 12, TLB_BITS
@@ -101,9 +107,8 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops
             ; .arch aarch64
             ; cmp x3, x2
-            ; b.ne =>slow.miss
+            ; b.ne =>miss
             ; ldr x1, [x1, 16]
-            ; =>slow.hit
         );
     }
 

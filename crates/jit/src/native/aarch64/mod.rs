@@ -1,6 +1,7 @@
 //! The compiler for aarch64.
 
 mod atomic;
+mod bases;
 mod block;
 mod compiler;
 mod control;
@@ -11,14 +12,22 @@ mod float;
 mod group;
 mod integer;
 mod memory;
+mod region;
 mod regs;
 mod template;
 pub(super) mod trampolines;
 
+use trapless_isa::Inst;
+
+use super::Jit;
+use super::bases::Bases;
+use super::compile::{Emitted, Weighed};
 use super::target::Targets;
-use super::{Emitted, Jit};
-use crate::{Code, Known, Region, Source};
+use crate::{Known, Source};
+use compiler::{BlockCompiler, Cold};
 use encode::Assembler;
+use regs::Registers;
+use template::template_of;
 
 /// Maximum size of code in bytes: every jump reaches all of it.
 pub(super) const MOST_CODE: usize = 64 << 20;
@@ -28,12 +37,30 @@ pub(super) fn supported() -> bool {
     true
 }
 
+/// Whether there is code for an instruction that does not end a block.
+pub(super) fn has_template(inst: &Inst) -> bool {
+    template_of(inst).is_some()
+}
+
+/// A jump, for address `from`.
+pub(super) fn jump(from: usize, to: usize) -> Option<Vec<u8>> {
+    let mut ops = Assembler::new(from);
+    ops.jump(to);
+    ops.finalize()
+}
+
 impl Jit {
-    /// Emits the code of blocks, for the end of the buffer.
-    pub(super) fn emit(&mut self, sources: &[Source<'_>], known: Known<'_>) -> Option<Emitted> {
+    /// Emits the code of a region and of blocks, for the end of the buffer. `None`: a jump does not
+    /// reach its target.
+    pub(super) fn emit<'a>(
+        &mut self,
+        region: Option<Weighed<'a>>,
+        sources: &'a [Source<'a>],
+        known: Known<'a>,
+    ) -> Option<Emitted> {
         let mut ops = Assembler::new(self.buffer.next());
         let targets = Targets::new(sources, || ops.new_dynamic_label(), known);
-        let mut block = compiler::BlockCompiler {
+        let mut block = BlockCompiler {
             ops,
             source: sources.first()?,
             options: &self.options,
@@ -42,20 +69,20 @@ impl Jit {
             slots: self.buffer.data(),
             sites: &mut self.sites,
             at: 0,
-            cold: compiler::Cold::default(),
+            cold: Cold::default(),
+            registers: Registers::of_blocks(),
+            bases: Bases::default(),
+            region: None,
         };
-        let parts = block.emit(sources);
-        let code = block.ops.finalize()?;
-        Some(Emitted { code, parts })
-    }
-
-    /// Regions are not compiled for this host.
-    pub fn compile_region<'a>(
-        &mut self,
-        _: u32,
-        _: &dyn Fn(u32) -> Option<(Source<'a>, Code)>,
-        _: &dyn Fn(u32) -> u64,
-    ) -> Option<Region> {
-        None
+        let (entered, mut parts) = region
+            .map(|Weighed { plan, weight }| block.region(plan, weight))
+            .unwrap_or_default();
+        let all: Vec<_> = sources.iter().collect();
+        parts.extend(block.emit(&all, |block, index| block.hot(sources.get(index + 1))));
+        Some(Emitted {
+            code: block.ops.finalize()?,
+            entered,
+            parts,
+        })
     }
 }

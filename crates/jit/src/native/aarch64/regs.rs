@@ -17,6 +17,19 @@
 //! | `d0` .. `d3` | scratch |
 //!
 //! `x18` belongs to the platform, and `x29` to whoever unwinds the stack.
+//!
+//! A region assigns the host registers of guest registers, `x21`, `x25` and `x26` anew, to the
+//! guest registers that it uses most.
+
+use crate::native::uses::Uses;
+
+/// Offset of a field of [`Context`](crate::Context).
+macro_rules! at {
+    ($($field:tt)+) => {
+        const { std::mem::offset_of!($crate::Context, $($field)+) as u32 }
+    };
+}
+pub(super) use at;
 
 /// A register of the host, by the number that instructions have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,29 +95,97 @@ pub(super) enum Place {
     Memory(u8),
 }
 
-/// Place of guest register `x` (0..=32).
-pub(super) fn place(x: u8) -> Place {
-    if x == 0 {
-        return Place::Zero;
-    }
-    for Pair { guest, hosts } in &PINNED {
-        if x == *guest {
-            return Place::Host(hosts.0);
-        }
-        if x == guest + 1 {
-            return Place::Host(hosts.1);
-        }
-    }
-    Place::Memory(x)
+/// What blocks need in host registers that a region may assign anew, and the field of the context
+/// that it lies in meanwhile; those first that cost most to assign.
+const SPARE: [(Host, u32); 3] = [
+    (PAGE, at!(pc)),
+    (FETCH_TLB, at!(fetch_tlb)),
+    (BASE, at!(base)),
+];
+
+/// Location of all guest registers.
+pub(super) struct Registers {
+    /// By number; 32 is that of discarded results.
+    places: [Place; 33],
+    /// Bit `n`: host register `n` has a guest register.
+    taken: u32,
 }
 
-/// Offset of a field of [`Context`](crate::Context).
-macro_rules! at {
-    ($($field:tt)+) => {
-        const { std::mem::offset_of!($crate::Context, $($field)+) as u32 }
-    };
+impl Registers {
+    /// Those of blocks: [`PINNED`].
+    pub fn of_blocks() -> Self {
+        let mut registers = Self::in_memory();
+        for (x, host) in pinned() {
+            registers.assign(x, host);
+        }
+        registers
+    }
+
+    /// Those of a region, which uses guest registers like this.
+    pub fn of_region(uses: &Uses) -> Self {
+        let mut registers = Self::in_memory();
+        let hosts = SPARE.into_iter().map(|(host, _)| host);
+        let mut free: Vec<Host> = hosts.chain(pinned().map(|(_, host)| host)).collect();
+        let order = uses.most(free.len());
+        let home = |x| pinned().find(|&(guest, _)| guest == x);
+        // What stays in its place need not be moved when the region is entered and left.
+        let (stay, others): (Vec<u8>, Vec<u8>) = order.iter().partition(|&&x| home(x).is_some());
+        for (x, host) in stay.into_iter().filter_map(home) {
+            registers.assign(x, host);
+            free.retain(|&other| other != host);
+        }
+        for x in others {
+            if let Some(host) = free.pop() {
+                registers.assign(x, host);
+            }
+        }
+        for (x, host) in pinned().filter(|(_, host)| free.contains(host)) {
+            registers.assign(x, host);
+        }
+        registers
+    }
+
+    fn in_memory() -> Self {
+        let mut places = std::array::from_fn(|x| Place::Memory(x as u8));
+        places[0] = Place::Zero;
+        Self { places, taken: 0 }
+    }
+
+    fn assign(&mut self, x: u8, host: Host) {
+        self.places[usize::from(x)] = Place::Host(host);
+        self.taken |= 1 << host.0;
+    }
+
+    /// Location of guest register `x` (0..=32).
+    pub fn place(&self, x: u8) -> Place {
+        self.places[usize::from(x)]
+    }
+
+    /// Whether [`PAGE`] holds the address of the page.
+    pub fn page(&self) -> bool {
+        self.taken & 1 << PAGE.0 == 0
+    }
+
+    /// Host registers that blocks use for other things, and the fields with what blocks expect.
+    pub fn spare(&self) -> impl Iterator<Item = (Host, u32)> {
+        let taken = |&(host, _): &(Host, u32)| self.taken & 1 << host.0 != 0;
+        SPARE.into_iter().filter(taken)
+    }
+
+    /// Guest registers that are in host registers here, and elsewhere with `other`.
+    pub fn moved_from(&self, other: &Self) -> impl Iterator<Item = (u8, Host)> {
+        (1..32).filter_map(|x| match self.place(x) {
+            Place::Host(host) if other.place(x) != Place::Host(host) => Some((x, host)),
+            _ => None,
+        })
+    }
 }
-pub(super) use at;
+
+/// Guest registers of blocks, and their host registers.
+fn pinned() -> impl Iterator<Item = (u8, Host)> {
+    let both = |pair: &Pair| [(pair.guest, pair.hosts.0), (pair.guest + 1, pair.hosts.1)];
+    PINNED.iter().flat_map(both)
+}
 
 /// Offset of integer register `x` (0..=32).
 pub(super) fn x_at(x: u8) -> u32 {

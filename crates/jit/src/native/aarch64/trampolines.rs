@@ -11,7 +11,7 @@ use super::regs::{
 use crate::native::CROSSING;
 use crate::native::buffer::Buffer;
 use crate::native::probe::Probe;
-use crate::{Helpers, MARK, TLB_ENTRIES};
+use crate::{Helpers, MARK, REGION_BASES, TLB_ENTRIES};
 
 /// Addresses of the code that all blocks share. Code that is called returns to `x30`.
 #[derive(Clone, Copy)]
@@ -282,7 +282,14 @@ fn exchange_ways(ops: &mut Assembler) {
         ; stp q2, q3, [x1]
         ; stp q0, q1, [x16]
     );
+    // Where base registers of regions point is known of the first way only.
+    encode::add(ops, X2, CONTEXT, at!(region_hosts).into());
+    for at in (0..8 * REGION_BASES as u32).step_by(16) {
+        dynasm!(ops; .arch aarch64; stp xzr, xzr, [x2, at as i32]);
+    }
 }
+
+const _: () = assert!(REGION_BASES.is_multiple_of(2), "two are stored at once");
 
 /// See [`Trampolines::slow_probes`].
 fn slow_probe(ops: &mut Assembler, probe: Probe) {

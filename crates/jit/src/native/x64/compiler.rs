@@ -8,13 +8,14 @@ use trapless_isa::inst::{Inst, NO_REG};
 use super::copies::{Copies, Xmm};
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::lifetimes::Lifetimes;
-use super::regs::{Host, Place, RAX, RBX, Registers, Uses, x_at};
+use super::regs::{Host, Place, RAX, RBX, Registers, x_at};
 use super::trampolines::Trampolines;
 use crate::native::bases::Bases;
 use crate::native::precision::Nan;
 use crate::native::probe::Probe;
 use crate::native::region::{Charge, Edge};
 use crate::native::target::{Target, Targets};
+use crate::native::uses::Uses;
 use crate::{Options, Position, Source};
 
 /// Where registers are at a slow path in a long block.

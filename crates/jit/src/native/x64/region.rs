@@ -23,7 +23,7 @@ use super::bases::any_access;
 use super::compiler::{BlockCompiler, Shared};
 use super::copies::Copies;
 use super::encode::{self, ADDRESS, Alu, LOAD_64, STORE_64, Width};
-use super::regs::{R14, R15, RAX, RBX, Registers, Uses, at, x_at};
+use super::regs::{R14, R15, RAX, RBX, Registers, at, x_at};
 use super::template::{Template, template_of};
 use crate::Position;
 use crate::native::bases::Bases;
@@ -31,6 +31,7 @@ use crate::native::listing::Parts;
 use crate::native::precision::Precision;
 use crate::native::region::{Charge, Edge, Node, Plan};
 use crate::native::target::Target;
+use crate::native::uses::Uses;
 
 /// Floating-point registers that an instruction reads or writes, with the format of each.
 fn float_registers(inst: &Inst) -> impl Iterator<Item = (u8, Precision)> {
@@ -49,10 +50,7 @@ impl<'a> BlockCompiler<'a> {
         plan: &'a Plan<'a>,
         weight: impl Fn(u32) -> u64,
     ) -> (Vec<Range<usize>>, Vec<Parts>) {
-        let mut uses = Uses::none();
-        for node in &plan.nodes {
-            uses.add(node.source.insts, weight(node.source.block).max(1));
-        }
+        let uses = Uses::of(plan, &weight);
         self.bases = Bases::of(plan, any_access, |x| uses.writes(x), &weight);
         self.registers = Registers::of_region(&uses);
         let uses_of_float = plan.nodes.iter().flat_map(|node| {

@@ -21,9 +21,8 @@
 
 use std::mem::offset_of;
 
-use trapless_isa::Inst;
-
 use crate::Context;
+use crate::native::uses::Uses;
 
 /// A register of the host, by the number that instructions have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,9 +123,7 @@ impl Registers {
 
     /// Those of a region, by how often it uses each guest register, about.
     pub fn of_region(uses: &Uses) -> Self {
-        let mut order: Vec<u8> = (1..32).filter(|&x| uses.of(x) != 0).collect();
-        order.sort_by_key(|&x| std::cmp::Reverse(uses.of(x)));
-        order.truncate(FREE.len());
+        let order = uses.most(FREE.len());
         let pinned = |x| PINNED.iter().find(|(guest, _)| *guest == x);
         let mut registers = Self::in_memory();
         let mut free = FREE.to_vec();
@@ -220,43 +217,6 @@ impl Registers {
     pub fn moved_from(&self, other: &Self) -> impl Iterator<Item = (u8, Host)> {
         self.hosts()
             .filter(|&(x, host)| other.place(x) != Place::Host(host))
-    }
-}
-
-/// How often guest registers are used.
-pub(super) struct Uses {
-    all: [u64; NUMBERS],
-    /// Written at all.
-    written: [bool; NUMBERS],
-}
-
-impl Uses {
-    /// Nothing is used.
-    pub fn none() -> Self {
-        Self {
-            all: [0; NUMBERS],
-            written: [false; NUMBERS],
-        }
-    }
-
-    /// Counts the operands of a block that is executed `weight` times.
-    pub fn add(&mut self, insts: &[Inst], weight: u64) {
-        for inst in insts {
-            let [rd, rs1, rs2] = inst.op.format().integers();
-            for (x, used) in [(inst.rd, rd), (inst.rs1, rs1), (inst.rs2, rs2)] {
-                self.all[usize::from(x)] += if used { weight } else { 0 };
-            }
-            self.written[usize::from(inst.rd)] |= rd;
-        }
-    }
-
-    fn of(&self, x: u8) -> u64 {
-        self.all[usize::from(x)]
-    }
-
-    /// Whether `x` is written.
-    pub fn writes(&self, x: u8) -> bool {
-        self.written[usize::from(x)]
     }
 }
 

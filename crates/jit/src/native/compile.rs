@@ -1,0 +1,122 @@
+//! Compilation of blocks and of regions into the buffer, on any kind of host.
+
+use std::num::NonZeroU64;
+use std::ops::Range;
+
+use super::host;
+use super::listing::{Batch, Parts};
+use super::region::Plan;
+use super::{Jit, SITES};
+use crate::{Code, Head, Known, Region, Source};
+
+/// A region, and how often blocks are executed, about, by their numbers.
+pub(super) struct Weighed<'a> {
+    pub plan: &'a Plan<'a>,
+    pub weight: &'a dyn Fn(u32) -> u64,
+}
+
+/// Code that is not in the buffer yet.
+pub(super) struct Emitted {
+    pub code: Vec<u8>,
+    /// Where the way to each head of the region is.
+    pub entered: Vec<Range<usize>>,
+    /// Where the code of each block is: those of the region, then the others.
+    pub parts: Vec<Parts>,
+}
+
+impl Jit {
+    /// Compiles blocks, and links those of the same page to each other and to `known` code. `None`:
+    /// no room is left; [`reset`](Self::reset) frees all.
+    pub fn compile(&mut self, sources: &[Source<'_>], known: Known<'_>) -> Option<Vec<Code>> {
+        if self.sites as usize + 2 * sources.len() > SITES {
+            return None;
+        }
+        let (first, start) = (self.sites, self.buffer.next());
+        let Emitted { code, parts, .. } = self.emit(None, sources, known)?;
+        self.buffer.append(&code)?;
+        if let Some(listing) = &mut self.listing {
+            listing.batch(&Batch {
+                sources,
+                parts: &parts,
+                code: &code,
+                start: start as u64,
+            });
+        }
+        self.unlink(first);
+        let code = |parts: Parts| code_at(start, &parts.hot);
+        parts.into_iter().map(code).collect()
+    }
+
+    /// Compiles the loops through the block at offset `from` of a page, if there are any, as a
+    /// region, to which the code of their heads is diverted. `compiled` returns a block of the page
+    /// and its code, `weight` how often a block is executed, about, by its number. `None`: there is
+    /// no loop that a region can contain, or no room.
+    pub fn compile_region<'a>(
+        &mut self,
+        from: u32,
+        compiled: &dyn Fn(u32) -> Option<(Source<'a>, Code)>,
+        weight: &dyn Fn(u32) -> u64,
+    ) -> Option<Region> {
+        let fits = |source: &Source<'_>| {
+            let mut inside = source.insts.iter().filter(|inst| !inst.op.ends_block());
+            inside.all(host::has_template)
+        };
+        let block = |offset| compiled(offset).map(|(source, _)| source).filter(&fits);
+        let plan = Plan::find(from, block, |source| weight(source.block))?;
+        // Two edges and a check of each block, and what is left of copies.
+        if self.sites as usize + 6 * plan.nodes.len() > SITES {
+            return None;
+        }
+        let (first, start) = (self.sites, self.buffer.next());
+        let copies: Vec<Source<'_>> = plan.heads().map(|(_, source)| source).collect();
+        let known = |_, offset| compiled(offset).map(|(_, code)| code);
+        let region = Weighed {
+            plan: &plan,
+            weight,
+        };
+        let emitted = self.emit(Some(region), &copies, &known)?;
+        self.buffer.append(&emitted.code)?;
+        if let Some(listing) = &mut self.listing {
+            let inside = plan.nodes.iter().map(|node| node.source);
+            let sources: Vec<_> = inside.chain(copies.iter().copied()).collect();
+            listing.region(
+                &Batch {
+                    sources: &sources,
+                    parts: &emitted.parts,
+                    code: &emitted.code,
+                    start: start as u64,
+                },
+                &emitted.entered,
+            );
+        }
+        self.unlink(first);
+        let heads = copies
+            .iter()
+            .zip(&emitted.entered)
+            .map(|(source, entered)| {
+                let (_, old) = compiled(source.offset)?;
+                let code = code_at(start, entered)?;
+                self.divert(old, code).then_some(Head {
+                    block: source.block,
+                    offset: source.offset,
+                    code,
+                })
+            });
+        Some(Region {
+            heads: heads.flatten().collect(),
+            blocks: plan.nodes.iter().map(|node| node.source.block).collect(),
+        })
+    }
+
+    /// Lets the code of a block jump to other code of that block.
+    fn divert(&mut self, from: Code, to: Code) -> bool {
+        let from = from.address() as usize;
+        let jump = host::jump(from, to.address() as usize);
+        jump.is_some_and(|jump| self.buffer.overwrite(from, &jump))
+    }
+}
+
+/// The code that begins where `part` does, of what was emitted for address `start`.
+fn code_at(start: usize, part: &Range<usize>) -> Option<Code> {
+    NonZeroU64::new((start + part.start) as u64).map(Code)
+}
