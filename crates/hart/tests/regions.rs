@@ -31,18 +31,54 @@ fn any(rng: &mut Rng) -> Reg {
     }
 }
 
+/// Base and offset of an access: s0 is where data is; s1 leaves RAM now and then.
+fn address(rng: &mut Rng) -> (Reg, i32) {
+    match rng.below(6) {
+        0 | 1 => (S1, 0),
+        2 => (S0, rng.below(512) as i32 - 8),
+        _ => (S0, rng.below(64) as i32 * 8),
+    }
+}
+
+/// An instruction of F or D.
+fn floating_point(rng: &mut Rng) -> u32 {
+    let (x, (base, near)) = (any(rng), address(rng));
+    let [single, double] = [0, 1];
+    let format = rng.pick(&[single, double]);
+    // A region keeps registers that have one format only.
+    let f = |rng: &mut Rng, format: u32| match rng.below(20) {
+        0 => rng.below(8) as Reg,
+        _ => format as Reg * 4 + rng.below(4) as Reg,
+    };
+    let (d, a, b, c) = (
+        f(rng, format),
+        f(rng, format),
+        f(rng, format),
+        f(rng, format),
+    );
+    let dynamic = 7;
+    let op = |of: u32| of << 2 | format;
+    match rng.below(16) {
+        0..=3 => r(0x53, dynamic, op(rng.below(4) as u32), d, a, b), // fadd, fsub, fmul, fdiv
+        4 => r(0x43, dynamic, u32::from(c) << 2 | format, d, a, b),  // fmadd
+        5 => r(0x4B, dynamic, u32::from(c) << 2 | format, d, a, b),  // fnmsub
+        6 => r(0x53, rng.below(3) as u32, op(4), d, a, b),           // fsgnj, fsgnjn, fsgnjx
+        7 => r(0x53, rng.below(3) as u32, op(0x14), x, a, b),        // fle, flt, feq
+        8 | 9 => i(0x07, 2 + format, d, base, near),                 // flw, fld
+        10 | 11 => s(0x27, 2 + format, base, b, near),               // fsw, fsd
+        12 => r(0x53, dynamic, 0x20, f(rng, single), f(rng, double), 1), // fcvt.s.d
+        13 => r(0x53, dynamic, 0x21, f(rng, double), f(rng, single), 0), // fcvt.d.s
+        14 => r(0x53, 0, op(0x1E), d, rng.pick(&[x, ZERO]), 0),      // fmv.w.x, fmv.d.x
+        _ => r(0x53, 0, op(0x1C), x, a, 0),                          // fmv.x.w, fmv.x.d
+    }
+}
+
 /// An instruction that does not end a block.
 fn instruction(rng: &mut Rng) -> u32 {
     let (rd, a, b) = (any(rng), any(rng), any(rng));
     let imm = rng.below(4096) as i32 - 2048;
-    // s0 is where data is; s1 leaves RAM now and then.
-    let (base, near) = match rng.below(3) {
-        0 => (S1, 0),
-        _ => (S0, rng.below(64) as i32 * 8),
-    };
-    let f = |rng: &mut Rng| rng.below(8) as Reg;
-    let (fd, fa, fb) = (f(rng), f(rng), f(rng));
-    match rng.below(24) {
+    let (base, near) = address(rng);
+    match rng.below(26) {
         0..=5 => r(0x33, rng.below(8) as u32, 0, rd, a, b),
         6 => r(0x33, rng.below(8) as u32, 1, rd, a, b),
         7 => r(0x3B, 0, rng.pick(&[0, 0x20]), rd, a, b),
@@ -53,10 +89,8 @@ fn instruction(rng: &mut Rng) -> u32 {
         14 | 15 => i(0x03, rng.below(7) as u32, rd, base, near),
         16 | 17 => s(0x23, rng.below(4) as u32, base, b, near),
         18 => addi(S1, S1, imm & !7),
-        19 => r(0x2F, 3, 0, rd, base, b),   // amoadd.d
-        20 => r(0x53, 7, 1, fd, fa, fb),    // fadd.d
-        21 => i(0x07, 3, fd, base, near),   // fld
-        22 => r(0x53, 2, 0x51, rd, fa, fb), // feq.d
+        19 => r(0x2F, 3, 0, rd, base, b), // amoadd.d
+        20..=24 => floating_point(rng),
         _ => addi(4, a, 0),
     }
 }
@@ -118,9 +152,12 @@ fn states(seed: u64, tiers: Option<Tiers>) -> (Vec<Snapshot>, u64) {
         branch: price(),
         ..CostModel::default()
     };
+    // Near the end of a page, accesses by one base register may be in two.
+    let data = rng.pick(&[DATA, DATA + 0xF00]);
     let config = HartConfig {
         reset_pc: CODE,
         cost,
+        misaligned: rng.chance(70),
         ..HartConfig::default()
     };
     let mut code = CodeCache::new(&ram, config.extensions, config.cost);
@@ -133,8 +170,8 @@ fn states(seed: u64, tiers: Option<Tiers>) -> (Vec<Snapshot>, u64) {
     for x in 1..32 {
         hart.set_x(x, rng.integer());
     }
-    hart.set_x(S0 as usize, DATA);
-    hart.set_x(S1 as usize, DATA);
+    hart.set_x(S0 as usize, data);
+    hart.set_x(S1 as usize, data);
     hart.poke_csr(csr::MTVEC, HANDLER, &mut Nothing);
     hart.poke_csr(csr::MSTATUS, status::FS, &mut Nothing);
     let mut until = 0;
