@@ -58,7 +58,9 @@ fn floating_point(rng: &mut Rng) -> u32 {
     );
     let dynamic = 7;
     let op = |of: u32| of << 2 | format;
-    match rng.below(16) {
+    match rng.below(18) {
+        // fmin and fmax are the interpreter's, and change the format of the register.
+        16 | 17 => r(0x53, rng.below(2) as u32, op(5), rng.below(8) as Reg, a, b),
         0..=3 => r(0x53, dynamic, op(rng.below(4) as u32), d, a, b), // fadd, fsub, fmul, fdiv
         4 => r(0x43, dynamic, u32::from(c) << 2 | format, d, a, b),  // fmadd
         5 => r(0x4B, dynamic, u32::from(c) << 2 | format, d, a, b),  // fnmsub

@@ -29,38 +29,14 @@
 //! Code is position-independent in the guest's address space: a block is compiled once for its
 //! physical address, and finds its program counter in a register.
 
-#[cfg(all(
-    any(
-        all(target_arch = "x86_64", unix),
-        all(target_arch = "aarch64", target_os = "linux")
-    ),
-    not(feature = "no-compiler")
-))]
+#[cfg(compiler)]
 mod native;
-#[cfg(all(
-    any(
-        all(target_arch = "x86_64", unix),
-        all(target_arch = "aarch64", target_os = "linux")
-    ),
-    not(feature = "no-compiler")
-))]
+#[cfg(compiler)]
 pub use native::Jit;
 
-#[cfg(not(all(
-    any(
-        all(target_arch = "x86_64", unix),
-        all(target_arch = "aarch64", target_os = "linux")
-    ),
-    not(feature = "no-compiler")
-)))]
+#[cfg(not(compiler))]
 mod none;
-#[cfg(not(all(
-    any(
-        all(target_arch = "x86_64", unix),
-        all(target_arch = "aarch64", target_os = "linux")
-    ),
-    not(feature = "no-compiler")
-)))]
+#[cfg(not(compiler))]
 pub use none::Jit;
 
 mod context;

@@ -5,13 +5,7 @@
 //! `TRAPLESS_GOLDEN=renew cargo test -p trapless-jit --test golden` writes the files anew; look at
 //! the difference before you commit it.
 
-#![cfg(all(
-    any(
-        all(target_arch = "x86_64", unix),
-        all(target_arch = "aarch64", target_os = "linux")
-    ),
-    not(feature = "no-compiler")
-))]
+#![cfg(compiler)]
 
 use std::env::consts::ARCH;
 use std::fs;

@@ -2,13 +2,7 @@
 //! template, with operands in registers of the host, in memory, and `x0`; alone and in blocks,
 //! where several may be compiled together and registers move.
 
-#![cfg(all(
-    any(
-        all(target_arch = "x86_64", unix),
-        all(target_arch = "aarch64", target_os = "linux")
-    ),
-    not(feature = "no-compiler")
-))]
+#![cfg(compiler)]
 
 use trapless_isa::inst::{Inst, NO_REG};
 use trapless_isa::{Format, Op, decode, semantics};

@@ -123,7 +123,8 @@ impl Copies {
 
     /// Whether the block's code from here on relies on anything that holds in compiled code only.
     pub fn relied(&self) -> bool {
-        self.ready != Ready::Unknown || self.others.iter().any(|(_, copy)| copy.is_some())
+        // A block has no copies before its first check.
+        self.ready != Ready::Unknown
     }
 
     /// Whether at least this is known from now on, and was not before.
