@@ -154,6 +154,25 @@ mod tests {
         }
     }
 
+    /// Promise: a pattern matches as well when its automaton has had more states than there is
+    /// memory for.
+    #[test]
+    fn a_pattern_with_many_states_matches_in_long_output() {
+        let mut pattern = Pattern::new("a[ab]{100}c").unwrap();
+        let (mut output, mut bits) = (Vec::new(), 1_u32);
+        for at in 0..40_000 {
+            bits = bits >> 1 ^ if bits & 1 == 1 { 0xA300_0000 } else { 0 };
+            output.push(if bits & 1 == 1 { b'a' } else { b'b' });
+            assert_eq!(pattern.find(&output), None, "{at}");
+        }
+        let automaton = pattern.automaton.as_ref().expect("no quit, no failure");
+        assert!(automaton.cache.clear_count() > 0);
+        let end = output.len();
+        output[end - 101] = b'a';
+        output.push(b'c');
+        assert_eq!(pattern.find(&output), Some(end + 1));
+    }
+
     /// Promise: after a match, or when old output is dropped, a pattern looks at the rest only.
     #[test]
     fn a_pattern_starts_again_where_it_is_told() {

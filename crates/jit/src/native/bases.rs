@@ -35,11 +35,9 @@ impl Bases {
         plan: &Plan<'_>,
         access: impl Fn(&Inst) -> Option<(i32, bool)>,
         written: impl Fn(u8) -> bool,
-        weight: impl Fn(u32) -> u64,
     ) -> Self {
         let mut bases: Vec<Base> = Vec::new();
         for node in &plan.nodes {
-            let weight = weight(node.source.block).max(1);
             for inst in node.source.insts {
                 let Some((size, store)) = access(inst) else {
                     continue;
@@ -55,7 +53,7 @@ impl Bases {
                     align: size,
                     load: !store,
                     store,
-                    weight,
+                    weight: node.weight,
                 };
                 match bases.iter_mut().find(|base| base.x == x) {
                     None => bases.push(this),

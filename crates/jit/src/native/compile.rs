@@ -9,12 +9,6 @@ use super::region::Plan;
 use super::{Jit, SITES};
 use crate::{Code, Head, Known, Region, Source};
 
-/// A region, and how often blocks are executed, about, by their numbers.
-pub(super) struct Weighed<'a> {
-    pub plan: &'a Plan<'a>,
-    pub weight: &'a dyn Fn(u32) -> u64,
-}
-
 /// Code that is not in the buffer yet.
 pub(super) struct Emitted {
     pub code: Vec<u8>,
@@ -63,22 +57,22 @@ impl Jit {
         };
         let block = |offset| compiled(offset).map(|(source, _)| source).filter(&fits);
         let plan = Plan::find(from, block, |source| weight(source.block))?;
-        // Two edges and a check of each block, and what is left of copies.
+        // Two edges and a check of each block, and the same of the copies of heads.
         if self.sites as usize + 6 * plan.nodes.len() > SITES {
             return None;
         }
         let (first, start) = (self.sites, self.buffer.next());
-        let copies: Vec<Source<'_>> = plan.heads().map(|(_, source)| source).collect();
+        let heads: Vec<Source<'_>> = plan.heads().map(|(_, source)| source).collect();
         let known = |_, offset| compiled(offset).map(|(_, code)| code);
-        let region = Weighed {
-            plan: &plan,
-            weight,
+        let emitted = self.emit(Some(&plan), &heads, &known);
+        let written = emitted.filter(|emitted| self.buffer.append(&emitted.code).is_some());
+        let Some(emitted) = written else {
+            self.sites = first;
+            return None;
         };
-        let emitted = self.emit(Some(region), &copies, &known)?;
-        self.buffer.append(&emitted.code)?;
         if let Some(listing) = &mut self.listing {
             let inside = plan.nodes.iter().map(|node| node.source);
-            let sources: Vec<_> = inside.chain(copies.iter().copied()).collect();
+            let sources: Vec<_> = inside.chain(heads.iter().copied()).collect();
             listing.region(
                 &Batch {
                     sources: &sources,
@@ -90,20 +84,17 @@ impl Jit {
             );
         }
         self.unlink(first);
-        let heads = copies
-            .iter()
-            .zip(&emitted.entered)
-            .map(|(source, entered)| {
-                let (_, old) = compiled(source.offset)?;
-                let code = code_at(start, entered)?;
-                self.divert(old, code).then_some(Head {
-                    block: source.block,
-                    offset: source.offset,
-                    code,
-                })
-            });
+        let diverted = heads.iter().zip(&emitted.entered).map(|(source, entered)| {
+            let (_, old) = compiled(source.offset)?;
+            let code = code_at(start, entered)?;
+            self.divert(old, code).then_some(Head {
+                block: source.block,
+                offset: source.offset,
+                code,
+            })
+        });
         Some(Region {
-            heads: heads.flatten().collect(),
+            heads: diverted.flatten().collect(),
             blocks: plan.nodes.iter().map(|node| node.source.block).collect(),
         })
     }

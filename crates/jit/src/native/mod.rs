@@ -281,6 +281,45 @@ mod tests {
         assert!(jit().compile(&sources, &|_, _| None).is_some());
     }
 
+    /// The largest region that there can be, of the largest templates.
+    #[test]
+    fn a_region_of_many_long_blocks_is_compiled() {
+        // fmadd.s fa0,fa0,fa1,fa2, again and again; then bne a0,a1 to the next block of 48, which
+        // begins one instruction later, or to the first.
+        let to = |distance: u32| {
+            let [high, low] = [distance >> 5 & 63, distance >> 1 & 15];
+            0x00b5_1063
+                | (distance >> 12 & 1) << 31
+                | high << 25
+                | low << 8
+                | (distance >> 11 & 1) << 7
+        };
+        let insts = |number: u32| {
+            let at = 4 * number + 4 * 63;
+            let next = 4 * ((number + 1) % 48);
+            let mut words = vec![0x60b5_7543; 63];
+            words.push(to(next.wrapping_sub(at)));
+            block(&words)
+        };
+        let all: Vec<Vec<Inst>> = (0..48).map(insts).collect();
+        let sources: Vec<Source<'_>> = (0..)
+            .zip(&all)
+            .map(|(number, insts)| Source {
+                block: number,
+                offset: 4 * number,
+                ..source(insts)
+            })
+            .collect();
+        let mut jit = jit_with(16 << 20);
+        let code = jit.compile(&sources, &|_, _| None).expect("there is room");
+        let compiled = |offset: u32| {
+            let at = sources.iter().position(|source| source.offset == offset)?;
+            Some((sources[at], code[at]))
+        };
+        let region = jit.compile_region(0, &compiled, &|_| 1).expect("a loop");
+        assert_eq!(region.blocks.len(), 48);
+    }
+
     #[test]
     fn a_full_buffer_is_recycled_and_never_grows() {
         let mut jit = jit_with(4 << 20);

@@ -65,6 +65,8 @@ pub(crate) struct Edge {
 /// A block of a region.
 pub(crate) struct Node<'a> {
     pub source: Source<'a>,
+    /// How often it is executed, about; 1 or more.
+    pub weight: u64,
     /// Where its branch or jump goes.
     pub taken: Option<Edge>,
     /// What follows it.
@@ -100,7 +102,7 @@ fn successors(source: &Source<'_>) -> Option<[Option<i32>; 2]> {
         _ if source.crossing.is_some() => None,
         _ if !last.op.ends_block() => Some([None, Some(next)]),
         CostClass::Branch => Some([Some(target), Some(next)]),
-        // Calls and returns are predicted by the host (x64/control.rs).
+        // Calls and returns are predicted by the host (control.rs of the kind of host).
         CostClass::Jump if last.op == Op::Jal && matches!(last.rd, 0 | NO_REG) => {
             Some([Some(target), None])
         }
@@ -221,6 +223,7 @@ impl<'a> Plan<'a> {
         };
         let node = |(at, (source, [taken, next])): (usize, &Candidate<'a>)| Node {
             source: *source,
+            weight: weights[at].max(1),
             taken: taken.map(|offset| edge(at, offset)),
             next: next.map(|offset| edge(at, offset)),
             head: head[at].then_some(before[at]),

@@ -15,15 +15,14 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    /// Those of a region, whose blocks are executed as often as `weight` says by their numbers,
-    /// about.
-    pub fn of(plan: &Plan<'_>, weight: impl Fn(u32) -> u64) -> Self {
+    /// Those of a region.
+    pub fn of(plan: &Plan<'_>) -> Self {
         let mut uses = Self {
             all: [0; NUMBERS],
             written: [false; NUMBERS],
         };
         for node in &plan.nodes {
-            uses.add(node.source.insts, weight(node.source.block).max(1));
+            uses.add(node.source.insts, node.weight);
         }
         uses
     }

@@ -35,7 +35,9 @@ impl Assembler {
 
     /// Distance in words to code at `to`, in the 26 bits of a jump: all code is in reach.
     fn words_to(&self, to: usize) -> u32 {
-        (to.wrapping_sub(self.here()) >> 2) as u32 & ((1 << 26) - 1)
+        let distance = to.wrapping_sub(self.here()) as isize;
+        assert!((-1 << 27..1 << 27).contains(&distance), "{distance}");
+        (distance >> 2) as u32 & ((1 << 26) - 1)
     }
 
     /// `b`.
@@ -125,7 +127,7 @@ impl Form {
 /// Emits an access at `base + offset`; `offset` is a multiple of its size, less than 4096 times it.
 pub(super) fn memory(ops: &mut Assembler, form: Form, register: Host, base: Host, offset: u32) {
     let scaled = offset >> form.size;
-    debug_assert!(scaled < 4096 && scaled << form.size == offset, "{offset}");
+    assert!(scaled < 4096 && scaled << form.size == offset, "{offset}");
     ops.push_u32(0x3900_0000 | form.bits(register) | scaled << 10 | u32::from(base.0) << 5);
 }
 

@@ -29,19 +29,16 @@ use crate::native::region::{Charge, Edge, Node, Plan};
 use crate::native::uses::Uses;
 
 impl<'a> BlockCompiler<'a> {
-    /// Emits the region of `plan`, whose blocks are executed as often as `weight` says by their
-    /// numbers, about. Returns where the way to each head, and the code of each block, is.
-    pub fn region(
-        &mut self,
-        plan: &'a Plan<'a>,
-        weight: impl Fn(u32) -> u64,
-    ) -> (Vec<Range<usize>>, Vec<Parts>) {
-        let uses = Uses::of(plan, &weight);
-        self.bases = Bases::of(plan, any_access, |x| uses.writes(x), &weight);
+    /// Emits the region of `plan`. Returns where the way to each head, and the code of each block,
+    /// is.
+    pub fn region(&mut self, plan: &'a Plan<'a>) -> (Vec<Range<usize>>, Vec<Parts>) {
+        let uses = Uses::of(plan);
+        self.bases = Bases::of(plan, any_access, |x| uses.writes(x));
         self.registers = Registers::of_region(&uses);
         let label = |_: &Node<'_>| self.ops.new_dynamic_label();
+        let labels: Vec<_> = plan.nodes.iter().map(label).collect();
         self.region = Some(Shared {
-            labels: plan.nodes.iter().map(label).collect(),
+            labels: labels.clone(),
             rest: self.ops.new_dynamic_label(),
             uses,
         });
@@ -50,7 +47,7 @@ impl<'a> BlockCompiler<'a> {
         let mut entered = Vec::new();
         for (head, _) in plan.heads() {
             let start = self.ops.offset().0;
-            self.enter_region(head, float);
+            self.enter_region(labels[head], float);
             entered.push(start..self.ops.offset().0);
         }
         let sources: Vec<_> = plan.nodes.iter().map(|node| &node.source).collect();
@@ -97,11 +94,8 @@ impl<'a> BlockCompiler<'a> {
 }
 
 impl BlockCompiler<'_> {
-    /// Emits the way from the block with index `head` by itself into the region.
-    fn enter_region(&mut self, head: usize, float: bool) {
-        let Some(label) = self.label(head) else {
-            return;
-        };
+    /// Emits the way into the region from the head by itself to its code in the region.
+    fn enter_region(&mut self, head: DynamicLabel, float: bool) {
         let blocks = Registers::of_blocks();
         for (x, host) in blocks.moved_from(&self.registers) {
             encode::memory(&mut self.ops, STORE_64, host, CONTEXT, x_at(x));
@@ -116,7 +110,7 @@ impl BlockCompiler<'_> {
             self.begin_float();
         }
         self.find_bases();
-        dynasm!(self.ops; .arch aarch64; b =>label);
+        dynasm!(self.ops; .arch aarch64; b =>head);
     }
 
     /// Emits the way out of the region: all is where blocks by themselves expect it afterwards.
@@ -124,7 +118,7 @@ impl BlockCompiler<'_> {
     fn leave_region(&mut self) {
         let blocks = Registers::of_blocks();
         let region = self.region.as_ref();
-        let written = |x| region.is_some_and(|region| region.uses.writes(x));
+        let written = |x| region.is_none_or(|region| region.uses.writes(x));
         let moved = self.registers.moved_from(&blocks);
         for (x, host) in moved.filter(|&(x, _)| written(x)) {
             encode::memory(&mut self.ops, STORE_64, host, CONTEXT, x_at(x));
@@ -132,7 +126,7 @@ impl BlockCompiler<'_> {
         for (x, host) in blocks.moved_from(&self.registers) {
             encode::memory(&mut self.ops, LOAD_64, host, CONTEXT, x_at(x));
         }
-        for (host, field) in self.registers.spare() {
+        for (host, field) in self.registers.lookup() {
             encode::memory(&mut self.ops, LOAD_64, host, CONTEXT, field);
         }
     }

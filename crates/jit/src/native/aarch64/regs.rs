@@ -95,9 +95,9 @@ pub(super) enum Place {
     Memory(u8),
 }
 
-/// What blocks need in host registers that a region may assign anew, and the field of the context
-/// that it lies in meanwhile; those first that cost most to assign.
-const SPARE: [(Host, u32); 3] = [
+/// Host registers that only lookups of blocks need, besides instructions relative to the program
+/// counter: a region may assign them anew. Then their value is in this field of the context.
+const LOOKUP: [(Host, u32); 3] = [
     (PAGE, at!(pc)),
     (FETCH_TLB, at!(fetch_tlb)),
     (BASE, at!(base)),
@@ -124,8 +124,11 @@ impl Registers {
     /// Those of a region, which uses guest registers like this.
     pub fn of_region(uses: &Uses) -> Self {
         let mut registers = Self::in_memory();
-        let hosts = SPARE.into_iter().map(|(host, _)| host);
-        let mut free: Vec<Host> = hosts.chain(pinned().map(|(_, host)| host)).collect();
+        // Those last that cost least to assign: nothing, or a guest register, or the page has to be
+        // stored when the region is entered.
+        let mut free = vec![PAGE];
+        free.extend(pinned().map(|(_, host)| host));
+        free.extend([FETCH_TLB, BASE]);
         let order = uses.most(free.len());
         let home = |x| pinned().find(|&(guest, _)| guest == x);
         // What stays in its place need not be moved when the region is entered and left.
@@ -166,10 +169,10 @@ impl Registers {
         self.taken & 1 << PAGE.0 == 0
     }
 
-    /// Host registers that blocks use for other things, and the fields with what blocks expect.
-    pub fn spare(&self) -> impl Iterator<Item = (Host, u32)> {
+    /// Those of [`LOOKUP`] that have guest registers.
+    pub fn lookup(&self) -> impl Iterator<Item = (Host, u32)> {
         let taken = |&(host, _): &(Host, u32)| self.taken & 1 << host.0 != 0;
-        SPARE.into_iter().filter(taken)
+        LOOKUP.into_iter().filter(taken)
     }
 
     /// Guest registers that are in host registers here, and elsewhere with `other`.

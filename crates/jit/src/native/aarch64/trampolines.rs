@@ -40,8 +40,8 @@ pub(crate) struct Trampolines {
     /// Slow TLB probes, by number of the [`Probe`]. Called after the inline probe missed, with the
     /// address in `x0` and that of the entry of the first way in `x1`. Returns the addend in `x1`
     /// and Z set if either way holds the page and the access stays inside it; else changes `x2`,
-    /// `x3` and `x16` only. A hit in the second way exchanges the ways. A marked page must be in
-    /// the first one.
+    /// `x3` and `x16` only. A hit in the second way exchanges the ways, which changes `q0` to `q3`
+    /// and forgets addresses of base registers. A marked page must be in the first one.
     pub slow_probes: [u64; Probe::KINDS],
     /// Called with a [`CsrRequest`](crate::CsrRequest) in `x0` and the operand in `x1`: returns a
     /// [`CsrAnswer`](crate::CsrAnswer) in `x0` and `x1`.

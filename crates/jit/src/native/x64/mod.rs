@@ -32,7 +32,8 @@ use trapless_isa::Inst;
 
 use super::Jit;
 use super::bases::Bases;
-use super::compile::{Emitted, Weighed};
+use super::compile::Emitted;
+use super::region::Plan;
 use super::target::Targets;
 use crate::{Known, Source};
 use compiler::{BlockCompiler, Cold};
@@ -66,11 +67,11 @@ pub(super) fn jump(from: usize, to: usize) -> Option<Vec<u8>> {
 }
 
 impl Jit {
-    /// Emits the code of a region and of blocks, for the end of the buffer. `None`: a jump does not
-    /// reach its target.
+    /// Emits the code of a region and of blocks, one or more, for the end of the buffer. `None`: a
+    /// jump does not reach its target.
     pub(super) fn emit<'a>(
         &mut self,
-        region: Option<Weighed<'a>>,
+        region: Option<&'a Plan<'a>>,
         sources: &'a [Source<'a>],
         known: Known<'a>,
     ) -> Option<Emitted> {
@@ -96,9 +97,7 @@ impl Jit {
             recent: None,
             region: None,
         };
-        let (entered, mut parts) = region
-            .map(|Weighed { plan, weight }| block.region(plan, weight))
-            .unwrap_or_default();
+        let (entered, mut parts) = region.map(|plan| block.region(plan)).unwrap_or_default();
         let all: Vec<_> = sources.iter().collect();
         parts.extend(block.emit(&all, |block, index| block.hot(sources.get(index + 1))));
         Some(Emitted {

@@ -43,25 +43,21 @@ fn float_registers(inst: &Inst) -> impl Iterator<Item = (u8, Precision)> {
 }
 
 impl<'a> BlockCompiler<'a> {
-    /// Emits the region of `plan`, whose blocks are executed as often as `weight` says by their
-    /// numbers, about. Returns where the way to each head, and the code of each block, is.
-    pub fn region(
-        &mut self,
-        plan: &'a Plan<'a>,
-        weight: impl Fn(u32) -> u64,
-    ) -> (Vec<Range<usize>>, Vec<Parts>) {
-        let uses = Uses::of(plan, &weight);
-        self.bases = Bases::of(plan, any_access, |x| uses.writes(x), &weight);
+    /// Emits the region of `plan`. Returns where the way to each head, and the code of each block,
+    /// is.
+    pub fn region(&mut self, plan: &'a Plan<'a>) -> (Vec<Range<usize>>, Vec<Parts>) {
+        let uses = Uses::of(plan);
+        self.bases = Bases::of(plan, any_access, |x| uses.writes(x));
         self.registers = Registers::of_region(&uses);
         let uses_of_float = plan.nodes.iter().flat_map(|node| {
-            let weight = weight(node.source.block).max(1);
             let registers = node.source.insts.iter().flat_map(float_registers);
-            registers.map(move |(f, precision)| (f, precision, weight))
+            registers.map(move |(f, precision)| (f, precision, node.weight))
         });
         self.copies = Copies::of_region(uses_of_float);
         let label = |_: &Node<'_>| self.ops.new_dynamic_label();
+        let labels: Vec<_> = plan.nodes.iter().map(label).collect();
         self.region = Some(Shared {
-            labels: plan.nodes.iter().map(label).collect(),
+            labels: labels.clone(),
             rest: self.ops.new_dynamic_label(),
             uses,
         });
@@ -72,7 +68,7 @@ impl<'a> BlockCompiler<'a> {
         let mut entered = Vec::new();
         for (head, _) in plan.heads() {
             let start = self.ops.offset().0;
-            self.enter_region(head, float);
+            self.enter_region(labels[head], float);
             entered.push(start..self.ops.offset().0);
         }
         let sources: Vec<_> = plan.nodes.iter().map(|node| &node.source).collect();
@@ -120,11 +116,8 @@ impl<'a> BlockCompiler<'a> {
 }
 
 impl BlockCompiler<'_> {
-    /// Emits the way from the block with index `head` by itself into the region.
-    fn enter_region(&mut self, head: usize, float: bool) {
-        let Some(label) = self.label(head) else {
-            return;
-        };
+    /// Emits the way into the region from the head by itself to its code in the region.
+    fn enter_region(&mut self, head: DynamicLabel, float: bool) {
         let blocks = Registers::of_blocks();
         for (x, host) in blocks.moved_from(&self.registers) {
             encode::memory(&mut self.ops, STORE_64, host, RBX, x_at(x));
@@ -142,18 +135,15 @@ impl BlockCompiler<'_> {
             self.load_copy(held.xmm, held.precision, held.f);
         }
         self.find_bases();
-        dynasm!(self.ops; .arch x64; jmp =>label);
+        dynasm!(self.ops; .arch x64; jmp =>head);
     }
 
     /// Emits the way out of the region: all is where blocks by themselves expect it afterwards.
     /// Changes nothing else.
     fn leave_region(&mut self) {
         let blocks = Registers::of_blocks();
-        let written = |x| {
-            self.region
-                .as_ref()
-                .is_some_and(|region| region.uses.writes(x))
-        };
+        let region = self.region.as_ref();
+        let written = |x| region.is_none_or(|region| region.uses.writes(x));
         let moved = self.registers.moved_from(&blocks);
         for (x, host) in moved.filter(|&(x, _)| written(x)) {
             encode::memory(&mut self.ops, STORE_64, host, RBX, x_at(x));
