@@ -5,8 +5,8 @@ mod common;
 mod programs;
 
 use programs::{RAM, finish, put, run};
-use trapless_asm::Asm;
 use trapless_asm::reg::{A0, A1, S0, S1, T0, T1, ZERO};
+use trapless_asm::{Asm, Reg, i, r, s};
 use trapless_hart::Ram;
 use trapless_isa::{Format, Op, csr};
 
@@ -143,6 +143,64 @@ fn results(compiled: bool, instruction: u32, sets: &[[u64; 3]]) -> Vec<[u64; 3]>
     found
         .map(|at| [word(at), word(at + 8), word(at + 16)])
         .collect()
+}
+
+/// What is in the registers after `between` was executed with 1 in fa0, 0.5 in fa3, a single 1 in
+/// fa4, and 0 in fa5, with s0 at the start of another page each time. Results are in fa2.
+fn kept(compiled: bool, between: &[u32]) -> Vec<u64> {
+    const ROUNDS: u64 = 100;
+    const SUM: Reg = 18;
+    let mut a = Asm::new(RAM);
+    a.li(T0, 0x6000).csrs(csr::MSTATUS, T0);
+    let single = BOX | u64::from(1.0f32.to_bits());
+    for (f, value) in [(10, ONE), (13, HALF), (14, single), (15, 0)] {
+        a.li(T0, value).w(r(0x53, 0, 0x79, f, T0, 0)); // fmv.d.x
+    }
+    a.li(S0, RAM + 0x1_0000).li(S1, 0x1000).li(T1, ROUNDS);
+    let again = a.here();
+    for word in between {
+        a.w(*word);
+    }
+    a.w(r(0x53, 0, 0x71, T0, 12, 0)); // fmv.x.d t0, fa2
+    a.w(r(0x33, 0, 0, SUM, SUM, T0));
+    a.w(r(0x33, 0, 0, S0, S0, S1));
+    a.addi(T1, T1, -1);
+    a.bne(T1, ZERO, again);
+    a.w(trapless_asm::csrr(T0, csr::FFLAGS));
+    finish(&mut a);
+    let ram = Ram::new(RAM, 1 << 20).expect("RAM");
+    put(&ram, RAM, &a);
+    let hart = run(&ram, compiled);
+    (0..32).map(|x| hart.x(x)).collect()
+}
+
+/// Promise: numbers that compiled code has in registers of the host are the guest's after whatever
+/// comes in between: accesses to new pages, instructions that the interpreter executes, and NaN.
+#[test]
+fn numbers_stay_the_same_over_other_instructions() {
+    let double = |operation: u32, rm, d, a, b| r(0x53, rm, operation << 2 | 1, d, a, b);
+    let single = |operation: u32, rm, d, a, b| r(0x53, rm, operation << 2, d, a, b);
+    let (add, divide, sign, max) = (0, 3, 4, 5);
+    let sum = double(add, 7, 11, 10, 13);
+    let half = double(max, 1, 11, 13, 13);
+    let nan = double(divide, 7, 11, 15, 15);
+    let load = |rd, at| i(0x03, 3, rd, S0, at);
+    let store = s(0x27, 3, S0, 11, 8);
+    let result = double(add, 7, 12, 11, 10);
+    let cases = [
+        vec![sum, load(A0, 0), result],
+        vec![sum, load(A0, 0), load(A1, 8), result],
+        vec![sum, load(A0, 0), load(A1, 8), store, result],
+        vec![sum, half, result],
+        vec![single(add, 7, 11, 14, 14), half, single(add, 7, 12, 11, 11)],
+        vec![nan, double(sign, 1, 12, 11, 11)],
+        vec![nan, store, load(A0, 8), double(sign, 2, 12, 11, 10)],
+    ];
+    for between in cases {
+        let [interpreted, compiled] = [false, true].map(|compiled| kept(compiled, &between));
+        assert_ne!(interpreted[18], 0);
+        assert!(interpreted == compiled, "{between:x?}");
+    }
 }
 
 /// Promise: results and flags are the same in both engines, for every operation on registers.

@@ -142,7 +142,13 @@ fn states(seed: u64, tiers: Option<Tiers>) -> (Vec<Snapshot>, u64) {
         }
     }
     for at in 0..512 {
-        ram.store(DATA + 8 * at, 8, rng.integer()).expect("in RAM");
+        let special = [f64::INFINITY, -f64::INFINITY, f64::NAN, 0.0, 1.5];
+        let value = match rng.below(4) {
+            0 => rng.pick(&special).to_bits(),
+            1 => u64::MAX << 32 | u64::from((rng.pick(&special) as f32).to_bits()),
+            _ => rng.integer(),
+        };
+        ram.store(DATA + 8 * at, 8, value).expect("in RAM");
     }
     let mut price = || 1 + rng.below(5) as u32;
     let cost = CostModel {
