@@ -19,6 +19,8 @@ const PAGES: [u64; 2] = [RAM + 0x1_2000, RAM + 0x1_0000];
 /// A page of U-mode.
 const USER: u64 = SEEN + 0x2000;
 const USER_PAGE: u64 = RAM + 0x1_4000;
+/// A page that can only be read.
+const READABLE: u64 = SEEN + 0x8000;
 /// Where exceptions of S-mode lead to: counts them, and goes on behind the instruction.
 const HANDLER: u64 = RAM + 0x5000;
 
@@ -35,6 +37,7 @@ fn machine(program: &Asm) -> Ram {
     store(level0, leaf(PAGES[0]));
     store(level0 + 8, leaf(PAGES[1]));
     store(level0 + 16, leaf(USER_PAGE) | 0x10);
+    store(level0 + 64, leaf(PAGES[0]) & !0xC);
     let mut start = Asm::new(RAM);
     start.li(T0, 8 << 60 | root >> 12).csrw(csr::SATP, T0);
     enter_supervisor(&mut start, PROGRAM, HANDLER);
@@ -76,7 +79,7 @@ fn accesses_across_pages_are_translated_twice() {
         let bytes = 1 << kind;
         for distance in 0..=2 * bytes {
             let mut a = Asm::new(PROGRAM);
-            a.li(S0, SEEN).li(T3, 0x1122_3344_5566_7788).li(T2, 3);
+            a.li(S0, SEEN).li(T3, 0x1122_3344_5566_7788).li(T2, 4);
             // Both pages are in the TLB.
             a.ld(T0, S0, 0).sd(T0, S0, 0);
             a.li(S0, SEEN + 0x1000).ld(T0, S0, 0).sd(T0, S0, 0);
@@ -88,9 +91,10 @@ fn accesses_across_pages_are_translated_twice() {
             a.w(load(kind, 16, 0));
             a.w(load(kind, 17, bytes as i32));
             a.w(store(kind, T3, 0));
-            a.addi(T3, T3, 0x11);
+            // Other bytes everywhere, in each round
+            a.w(i(0x13, 4, T3, T3, -1));
             a.w(store(kind, T3, 0));
-            a.w(store(kind, T2, bytes as i32));
+            a.w(store(kind, T3, bytes as i32));
             a.addi(T2, T2, -1);
             a.bne(T2, ZERO, again);
             finish(&mut a);
@@ -168,6 +172,22 @@ fn long_blocks_keep_their_values_where_pages_are_looked_up() {
         assert_ne!(interpreted[A0 as usize], 0, "exceptions");
         assert!(interpreted == compiled, "seed {seed}");
     }
+}
+
+/// Promise: stores to a page that can only be read are refused, whatever is loaded beside them.
+#[test]
+fn a_page_that_can_be_read_is_not_written() {
+    const ROUNDS: u64 = 20;
+    let mut a = Asm::new(PROGRAM);
+    a.li(S0, READABLE).li(T2, ROUNDS);
+    let again = a.here();
+    a.ld(T0, S0, 0).addi(T3, T0, 1).sd(T3, S0, 8).ld(T3, S0, 16);
+    a.addi(T2, T2, -1);
+    a.bne(T2, ZERO, again);
+    finish(&mut a);
+    let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, &a));
+    assert_eq!(interpreted[A0 as usize], ROUNDS);
+    assert!(interpreted == compiled);
 }
 
 /// Promise: S-mode has access to pages of U-mode while SUM is set, and no longer.

@@ -45,10 +45,15 @@ fn floating_point(rng: &mut Rng) -> u32 {
     let (x, (base, near)) = (any(rng), address(rng));
     let [single, double] = [0, 1];
     let format = rng.pick(&[single, double]);
-    // A region keeps registers that have one format only.
-    let f = |rng: &mut Rng, format: u32| match rng.below(20) {
-        0 => rng.below(8) as Reg,
-        _ => format as Reg * 4 + rng.below(4) as Reg,
+    // A region keeps registers that have one format only. Now and then there are more than the host
+    // has.
+    let f = |rng: &mut Rng, format: u32| {
+        let format = match rng.below(20) {
+            0 => rng.pick(&[single, double]),
+            _ => format,
+        };
+        let most = rng.pick(&[4, 4, 16]);
+        format as Reg * 16 + rng.below(most) as Reg
     };
     let (d, a, b, c) = (
         f(rng, format),
@@ -60,7 +65,7 @@ fn floating_point(rng: &mut Rng) -> u32 {
     let op = |of: u32| of << 2 | format;
     match rng.below(18) {
         // fmin and fmax are the interpreter's, and change the format of the register.
-        16 | 17 => r(0x53, rng.below(2) as u32, op(5), rng.below(8) as Reg, a, b),
+        16 | 17 => r(0x53, rng.below(2) as u32, op(5), f(rng, 1 - format), a, b),
         0..=3 => r(0x53, dynamic, op(rng.below(4) as u32), d, a, b), // fadd, fsub, fmul, fdiv
         4 => r(0x43, dynamic, u32::from(c) << 2 | format, d, a, b),  // fmadd
         5 => r(0x4B, dynamic, u32::from(c) << 2 | format, d, a, b),  // fnmsub
@@ -160,8 +165,9 @@ fn states(seed: u64, tiers: Option<Tiers>) -> (Vec<Snapshot>, u64) {
         branch: price(),
         ..CostModel::default()
     };
-    // Near the end of a page, accesses by one base register may be in two.
-    let data = rng.pick(&[DATA, DATA + 0xF00]);
+    // Near the end of a page, accesses by one base register may be in two; at an odd address, only
+    // bytes are aligned.
+    let data = rng.pick(&[DATA, DATA + 0xF00, DATA + 0xF03]);
     let config = HartConfig {
         reset_pc: CODE,
         cost,
