@@ -99,7 +99,6 @@ fn successors(source: &Source<'_>) -> Option<[Option<i32>; 2]> {
     let next = at + i32::from(last.len);
     let target = at.wrapping_add(last.imm);
     match last.op.class() {
-        _ if source.crossing.is_some() => None,
         _ if !last.op.ends_block() => Some([None, Some(next)]),
         CostClass::Branch => Some([Some(target), Some(next)]),
         // Calls and returns are predicted by the host (control.rs of the kind of host).
@@ -149,6 +148,7 @@ impl<'a> Plan<'a> {
         let mut ahead = vec![from];
         while let Some(offset) = ahead.pop() {
             let seen = candidates.iter().any(|(block, _)| block.offset == offset);
+            // The code of an instruction across pages checks memory first, and serves other pages.
             if seen || candidates.len() == MOST || offset >= LAST_PARCEL as u32 {
                 continue;
             }

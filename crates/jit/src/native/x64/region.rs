@@ -92,7 +92,7 @@ impl<'a> BlockCompiler<'a> {
         if let Some(taken) = node.taken {
             let follows = taken.to == Some(index + 1) && node.next.is_none();
             if follows {
-                self.charge(taken.charge);
+                debug_assert_eq!(taken.charge, Charge::default(), "the only way is charged");
             } else {
                 let to = self.label_of(taken);
                 match last {
