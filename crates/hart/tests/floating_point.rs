@@ -192,7 +192,12 @@ fn numbers_stay_the_same_over_other_instructions() {
     let load = |rd, at| i(0x03, 3, rd, S0, at);
     let store = s(0x27, 3, S0, 11, 8);
     let result = double(add, 7, 12, 11, 10);
+    // More than the host has registers for, of which two or three at a time are needed again.
+    let many = (16..30).map(|f| double(add, 7, f + 1, f, 13));
+    let again = (16..30).rev();
+    let again = again.map(|f| r(0x43, 7, 12 << 2 | 1, 12, f, 16 + (f * 5 + 3) % 15));
     let cases = [
+        many.chain(again).collect(),
         vec![sum, load(A0, 0), result],
         vec![sum, load(A0, 0), load(A1, 8), result],
         vec![sum, load(A0, 0), load(A1, 8), store, result],

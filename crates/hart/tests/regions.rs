@@ -3,6 +3,7 @@
 //! writes other instructions.
 
 mod common;
+mod programs;
 #[allow(dead_code)]
 #[path = "fuzz/rng.rs"]
 mod rng;
@@ -228,6 +229,37 @@ fn regions_are_not_seen() {
     if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         assert!(regions > 1500, "{regions} regions");
     }
+}
+
+/// Promise: where two ways meet, a register has the value of the way that was taken, also if there
+/// are more registers than the host has, and one way has nothing but a jump at its end.
+#[test]
+fn a_register_has_the_value_of_the_way_that_was_taken() {
+    const OFTEN: std::ops::Range<Reg> = 10..18;
+    const SELDOM: Reg = 19;
+    let mut a = Asm::new(RAM);
+    a.li(5, 1).li(7, 20);
+    let again = a.here();
+    let meet = a.label();
+    a.w(i(0x13, 4, 5, 5, 1));
+    a.bne(5, ZERO, meet);
+    a.addi(SELDOM, SELDOM, 1);
+    a.j(meet);
+    a.bind(meet);
+    a.w(r(0x33, 0, 0, A0, A0, SELDOM));
+    for register in OFTEN.chain(OFTEN) {
+        a.w(r(0x33, 0, 0, register, register, register));
+    }
+    a.addi(7, 7, -1);
+    a.bne(7, ZERO, again);
+    programs::finish(&mut a);
+    let end = |compiled| {
+        let ram = Ram::new(RAM, SIZE).expect("RAM");
+        programs::put(&ram, RAM, &a);
+        let hart = programs::run(&ram, compiled);
+        (0..32).map(|x| hart.x(x)).collect::<Vec<_>>()
+    };
+    assert_eq!(end(false), end(true));
 }
 
 /// Promise: a region that is made of code which a device may have written meanwhile does not run
