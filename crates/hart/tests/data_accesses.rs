@@ -6,7 +6,7 @@ mod programs;
 
 use programs::{RAM, enter_supervisor, finish, put, run, skip_exceptions};
 use trapless_asm::reg::{A0, S0, S1, T0, T2, T3, ZERO};
-use trapless_asm::{Asm, Reg, i, r, s};
+use trapless_asm::{Asm, Reg, i, jalr, r, s};
 use trapless_hart::Ram;
 use trapless_isa::csr::{self, status};
 
@@ -171,6 +171,47 @@ fn long_blocks_keep_their_values_where_pages_are_looked_up() {
         let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, &a));
         assert_ne!(interpreted[A0 as usize], 0, "exceptions");
         assert!(interpreted == compiled, "seed {seed}");
+    }
+}
+
+/// Promise: what is loaded from a page that nobody has accessed is there in the next instruction,
+/// in a function, too, where registers stay in their place.
+#[test]
+fn what_is_loaded_is_there_at_once() {
+    const ROUNDS: u64 = 50;
+    const FIRST: u64 = RAM + 0x1_0000;
+    let load = |to, at| i(0x03, 3, to, S0, at);
+    for loads in [vec![load(21, 8)], vec![load(20, 0), load(21, 8)]] {
+        let mut a = Asm::new(RAM);
+        let function = a.label();
+        a.li(S0, FIRST)
+            .li(S1, 0x1000)
+            .li(T2, ROUNDS)
+            .la(T3, function);
+        let again = a.here();
+        a.w(jalr(1, T3, 0));
+        a.w(r(0x33, 0, 0, S0, S0, S1));
+        a.addi(T2, T2, -1);
+        a.bne(T2, ZERO, again);
+        finish(&mut a);
+        a.bind(function);
+        for load in loads {
+            a.w(load);
+        }
+        a.addi(19, 21, 1);
+        a.w(r(0x33, 0, 0, 18, 18, 19));
+        a.w(jalr(ZERO, 1, 0));
+        let end = |compiled| {
+            let ram = Ram::new(RAM, SIZE).expect("RAM");
+            for page in (FIRST..).step_by(0x1000).take(ROUNDS as usize) {
+                ram.store(page + 8, 8, page * page).expect("in RAM");
+            }
+            put(&ram, RAM, &a);
+            run(&ram, compiled).x(18)
+        };
+        let sum = (FIRST..).step_by(0x1000).take(ROUNDS as usize);
+        let sum = sum.fold(0_u64, |sum, page| sum.wrapping_add(page * page + 1));
+        assert_eq!([false, true].map(end), [sum, sum]);
     }
 }
 

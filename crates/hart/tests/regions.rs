@@ -243,10 +243,11 @@ fn a_register_has_the_value_of_the_way_that_was_taken() {
     let meet = a.label();
     a.w(i(0x13, 4, 5, 5, 1));
     a.bne(5, ZERO, meet);
-    a.addi(SELDOM, SELDOM, 1);
+    a.addi(SELDOM, 12, 3);
     a.j(meet);
     a.bind(meet);
-    a.w(r(0x33, 0, 0, A0, A0, SELDOM));
+    a.addi(A0, SELDOM, 1);
+    a.w(r(0x33, 0, 0, 11, 11, A0));
     for register in OFTEN.chain(OFTEN) {
         a.w(r(0x33, 0, 0, register, register, register));
     }
