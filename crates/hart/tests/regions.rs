@@ -68,8 +68,8 @@ fn floating_point(rng: &mut Rng) -> u32 {
         // fmin and fmax are the interpreter's, and change the format of the register.
         16 | 17 => r(0x53, rng.below(2) as u32, op(5), f(rng, 1 - format), a, b),
         0..=3 => r(0x53, dynamic, op(rng.below(4) as u32), d, a, b), // fadd, fsub, fmul, fdiv
-        4 => r(0x43, dynamic, u32::from(c) << 2 | format, d, a, b),  // fmadd
-        5 => r(0x4B, dynamic, u32::from(c) << 2 | format, d, a, b),  // fnmsub
+        4 => r(0x43, dynamic, c << 2 | format, d, a, b),             // fmadd
+        5 => r(0x4B, dynamic, c << 2 | format, d, a, b),             // fnmsub
         6 => r(0x53, rng.below(3) as u32, op(4), d, a, b),           // fsgnj, fsgnjn, fsgnjx
         7 => r(0x53, rng.below(3) as u32, op(0x14), x, a, b),        // fle, flt, feq
         8 | 9 => i(0x07, 2 + format, d, base, near),                 // flw, fld
