@@ -9,6 +9,7 @@ mod pair;
 mod precision;
 mod probe;
 mod region;
+mod region_code;
 mod target;
 mod uses;
 

@@ -10,6 +10,7 @@ use super::regs::{CYCLES, INSTRET, PAGE, X0, X1, X2, X3};
 use super::template::{Template, template_of};
 use super::trampolines;
 use crate::native::listing::Parts;
+use crate::native::region_code::RegionCode;
 use crate::{Position, Source};
 
 impl<'a> BlockCompiler<'a> {
@@ -126,7 +127,7 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch aarch64; =>from);
             self.goto(to);
         }
-        for (from, edge) in cold.edges {
+        for (from, edge) in cold.beside.edges {
             self.edge(from, edge);
         }
         for nan in cold.nans {
@@ -150,7 +151,7 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch aarch64; =>slow.out);
             match slow.csr {
                 Some(inst) => self.call_csr(&inst, slow.at, slow.back),
-                None if self.rest(slow.at, cold.beyond) => {}
+                None if self.rest(slow.at, cold.beside.beyond) => {}
                 None => {
                     self.execute(slow.at);
                     dynasm!(self.ops; .arch aarch64; b =>slow.back);

@@ -10,9 +10,8 @@ use super::trampolines::Trampolines;
 use crate::native::bases::Bases;
 use crate::native::precision::Nan;
 use crate::native::probe::Probe;
-use crate::native::region::{Charge, Edge};
+use crate::native::region_code::{Beside, Shared};
 use crate::native::target::{Target, Targets};
-use crate::native::uses::Uses;
 use crate::{Options, Position, Source};
 
 /// Slow path of an instruction.
@@ -74,25 +73,12 @@ pub(super) struct Cold {
     pub unmatched: Option<DynamicLabel>,
     /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
-    /// In a region, edges that are more than a jump, and what has been charged for blocks after
-    /// this one.
-    pub edges: Vec<(DynamicLabel, Edge)>,
-    pub beyond: Charge,
+    pub beside: Beside,
     pub nans: Vec<Nan>,
     pub underflows: Vec<Underflow>,
     pub groups: Vec<GroupSlow>,
     pub unknown: Vec<Unknown>,
     pub slow: Vec<Slow>,
-}
-
-/// What the code of a region's blocks shares.
-pub(super) struct Shared {
-    /// Start of each block.
-    pub labels: Vec<DynamicLabel>,
-    /// Executes the rest of a block, as [`finish`](BlockCompiler::finish) does.
-    pub rest: DynamicLabel,
-    /// What the region does with guest registers.
-    pub uses: Uses,
 }
 
 /// The state of the compilation of a block.

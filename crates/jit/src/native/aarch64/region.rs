@@ -1,31 +1,20 @@
-//! Code of regions: what [`Plan`](crate::native::region::Plan) plans.
-//!
-//! ```text
-//! block ─── b ─── entry of a head ── head ⇄ other blocks ─┬─ edges that leave ─── block
-//!                                    │                    └─ slow path ── rest ── finish
-//!                                    └─ check fails ───────────────────────────── copy of the block
-//! ```
-//!
-//! A region has an entry for each of its heads, to which the code of that block is diverted; a copy
-//! of that code takes over where the check of the head fails. Inside, guest registers are where the
-//! region wants them, and move at both borders. Whatever is not compiled ends the region's work:
-//! the interpreter executes the rest of the block, with the block charged as by itself, and nothing
-//! ahead of it.
+//! Code of regions, as far as it is this host's ([`region_code`](crate::native::region_code)).
 
 use std::ops::Range;
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
-use trapless_isa::inst::CostClass;
+use trapless_isa::Inst;
 
 use super::bases::any_access;
-use super::compiler::{BlockCompiler, Shared};
+use super::compiler::BlockCompiler;
 use super::encode::{self, LOAD_64, STORE_64};
-use super::regs::{CONTEXT, CYCLES, INSTRET, PAGE, Registers, X0, at, x_at};
+use super::regs::{CONTEXT, CYCLES, INSTRET, LIMIT, PAGE, Registers, X0, at, x_at};
 use crate::Position;
 use crate::native::bases::Bases;
 use crate::native::listing::Parts;
-use crate::native::region::{Charge, Edge, Node, Plan};
+use crate::native::region::{Charge, Node, Plan};
+use crate::native::region_code::{Beside, RegionCode, Shared};
 use crate::native::uses::Uses;
 
 impl<'a> BlockCompiler<'a> {
@@ -51,45 +40,11 @@ impl<'a> BlockCompiler<'a> {
             entered.push(start..self.ops.offset().0);
         }
         let sources: Vec<_> = plan.nodes.iter().map(|node| &node.source).collect();
-        let parts = self.emit(&sources, |this, index| this.hot_in_region(plan, index));
+        let parts = self.emit(&sources, |this, index| {
+            this.hot_in_region(&plan.nodes[index], index)
+        });
         self.end_region();
         (entered, parts)
-    }
-
-    /// Emits the hot code of a block of the region. That of the next block follows it.
-    fn hot_in_region(&mut self, plan: &Plan<'_>, index: usize) {
-        let node = &plan.nodes[index];
-        self.cold.beyond = node.beyond();
-        if let Some(label) = self.label(index) {
-            dynasm!(self.ops; .arch aarch64; =>label);
-        }
-        if let Some(before) = node.head {
-            self.check(before);
-            self.charge(node.ahead);
-        }
-        let last = self.instructions();
-        if let Some(taken) = node.taken {
-            let follows = taken.to == Some(index + 1) && node.next.is_none();
-            if follows {
-                debug_assert_eq!(taken.charge, Charge::default(), "the only way is charged");
-            } else {
-                let to = self.label_of(taken);
-                match last {
-                    Some((inst, _)) if inst.op.class() == CostClass::Branch => {
-                        self.jump_if(inst, to);
-                    }
-                    _ => dynasm!(self.ops; .arch aarch64; b =>to),
-                }
-            }
-        }
-        if let Some(next) = node.next {
-            self.charge(next.charge);
-            if next.to != Some(index + 1) {
-                let charge = Charge::default();
-                let to = self.label_of(Edge { charge, ..next });
-                dynasm!(self.ops; .arch aarch64; b =>to);
-            }
-        }
     }
 }
 
@@ -131,55 +86,6 @@ impl BlockCompiler<'_> {
         }
     }
 
-    fn label(&self, node: usize) -> Option<DynamicLabel> {
-        self.region.as_ref()?.labels.get(node).copied()
-    }
-
-    /// Where to jump for an edge: to its block, or to code that does more.
-    fn label_of(&mut self, edge: Edge) -> DynamicLabel {
-        let plain = edge.charge == Charge::default();
-        let block = edge.to.filter(|_| plain).and_then(|to| self.label(to));
-        block.unwrap_or_else(|| {
-            let stub = self.ops.new_dynamic_label();
-            self.cold.edges.push((stub, edge));
-            stub
-        })
-    }
-
-    /// Leaves the region if `before` cycles later no block may begin. Changes `x0` and `x17`.
-    fn check(&mut self, before: i32) {
-        let over = self.ops.new_dynamic_label();
-        let time = if before == 0 { CYCLES } else { X0 };
-        encode::add(&mut self.ops, time, CYCLES, before.into());
-        dynasm!(self.ops; .arch aarch64; cmp X(time), x24; b.hs =>over);
-        let here = Edge {
-            offset: self.source.offset as i32,
-            to: None,
-            charge: Charge::default(),
-        };
-        self.cold.edges.push((over, here));
-    }
-
-    /// Adds to cycles and instructions. Changes `x17`.
-    fn charge(&mut self, charge: Charge) {
-        for (counter, by) in [(CYCLES, charge.cycles), (INSTRET, charge.instructions)] {
-            encode::add(&mut self.ops, counter, counter, by.into());
-        }
-    }
-
-    /// Emits an edge that is not only a jump.
-    pub fn edge(&mut self, from: DynamicLabel, edge: Edge) {
-        dynasm!(self.ops; .arch aarch64; =>from);
-        self.charge(edge.charge);
-        match edge.to.and_then(|to| self.label(to)) {
-            Some(label) => dynasm!(self.ops; .arch aarch64; b =>label),
-            None => {
-                self.leave_region();
-                self.goto(edge.offset);
-            }
-        }
-    }
-
     /// In a region, emits a jump to what executes the block from an instruction on, when `beyond`
     /// has been charged for blocks after it. `false`: it is a block by itself.
     pub fn rest(&mut self, at: Position, beyond: Charge) -> bool {
@@ -203,5 +109,54 @@ impl BlockCompiler<'_> {
         self.registers = Registers::of_blocks();
         self.bases = Bases::default();
         self.region = None;
+    }
+}
+
+impl RegionCode for BlockCompiler<'_> {
+    fn shared(&self) -> Option<&Shared> {
+        self.region.as_ref()
+    }
+
+    fn beside(&mut self) -> &mut Beside {
+        &mut self.cold.beside
+    }
+
+    fn new_label(&mut self) -> DynamicLabel {
+        self.ops.new_dynamic_label()
+    }
+
+    fn bind(&mut self, label: DynamicLabel) {
+        dynasm!(self.ops; .arch aarch64; =>label);
+    }
+
+    fn jump_to(&mut self, to: DynamicLabel) {
+        dynasm!(self.ops; .arch aarch64; b =>to);
+    }
+
+    fn branch_to(&mut self, inst: &Inst, to: DynamicLabel) {
+        self.jump_if(inst, to);
+    }
+
+    fn body(&mut self) -> Option<Inst> {
+        self.instructions().map(|(inst, _)| *inst)
+    }
+
+    /// Changes `x0` and `x17`.
+    fn check(&mut self, before: i32, over: DynamicLabel) {
+        let time = if before == 0 { CYCLES } else { X0 };
+        encode::add(&mut self.ops, time, CYCLES, before.into());
+        dynasm!(self.ops; .arch aarch64; cmp X(time), X(LIMIT); b.hs =>over);
+    }
+
+    /// Changes `x17`.
+    fn charge(&mut self, charge: Charge) {
+        for (counter, by) in [(CYCLES, charge.cycles), (INSTRET, charge.instructions)] {
+            encode::add(&mut self.ops, counter, counter, by.into());
+        }
+    }
+
+    fn leave_to(&mut self, offset: i32) {
+        self.leave_region();
+        self.goto(offset);
     }
 }

@@ -12,6 +12,7 @@ use super::regs::{R14, R15, RBX, at, x_at};
 use super::template::{Template, template_of};
 use super::trampolines;
 use crate::native::listing::Parts;
+use crate::native::region_code::RegionCode;
 use crate::{Position, Source};
 
 impl<'a> BlockCompiler<'a> {
@@ -137,7 +138,7 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch x64; =>from);
             self.goto(to);
         }
-        for (from, edge) in cold.edges {
+        for (from, edge) in cold.beside.edges {
             self.edge(from, edge);
         }
         for group in cold.groups {
@@ -158,7 +159,7 @@ impl BlockCompiler<'_> {
             dynasm!(self.ops; .arch x64; =>slow.out);
             match slow.csr {
                 Some(inst) => self.call_csr(&inst, slow.at, slow.back),
-                None if self.rest(slow.at, cold.beyond) => {}
+                None if self.rest(slow.at, cold.beside.beyond) => {}
                 None if slow.rest => {
                     self.before_helper(slow.moved.as_deref());
                     self.finish(slow.at);

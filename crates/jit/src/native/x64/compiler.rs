@@ -13,9 +13,8 @@ use super::trampolines::Trampolines;
 use crate::native::bases::Bases;
 use crate::native::precision::Nan;
 use crate::native::probe::Probe;
-use crate::native::region::{Charge, Edge};
+use crate::native::region_code::{Beside, Shared};
 use crate::native::target::{Target, Targets};
-use crate::native::uses::Uses;
 use crate::{Options, Position, Source};
 
 /// Where registers are at a slow path in a long block.
@@ -89,10 +88,7 @@ pub(super) struct Cold {
     pub unmatched: Option<DynamicLabel>,
     /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
-    /// In a region, edges that are more than a jump, and what has been charged for blocks after
-    /// this one.
-    pub edges: Vec<(DynamicLabel, Edge)>,
-    pub beyond: Charge,
+    pub beside: Beside,
     pub groups: Vec<GroupSlow>,
     pub unknown: Vec<Unknown>,
     pub nans: Vec<(Nan, Xmm)>,
@@ -106,16 +102,6 @@ pub(super) struct Recent {
     pub host: Host,
     /// Offset of the code behind: once there is more code, the host register may have changed.
     pub end: usize,
-}
-
-/// What the code of a region's blocks shares.
-pub(super) struct Shared {
-    /// Start of each block.
-    pub labels: Vec<DynamicLabel>,
-    /// Executes the rest of a block, with its number in `ecx` and the position in `eax`.
-    pub rest: DynamicLabel,
-    /// What the region does with guest registers.
-    pub uses: Uses,
 }
 
 /// The state of the compilation of a block.
