@@ -1,4 +1,5 @@
-//! Code of regions, as far as all kinds of hosts share it: what [`Plan`](super::region::Plan) plans.
+//! Code of regions, as far as all kinds of hosts share it: what [`Plan`](super::region::Plan)
+//! plans.
 //!
 //! ```text
 //! block ── jump ── entry of a head ── head ⇄ other blocks ─┬─ edges that leave ── block
