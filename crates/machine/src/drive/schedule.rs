@@ -93,7 +93,7 @@ impl Machine {
             self.clock.turn = 0;
             self.clock.in_round = false;
             self.clock.now = self.clock.horizon;
-            if (0..self.harts.len()).all(|hart| self.wait(hart).is_some()) {
+            if self.all_wait() {
                 match self.next_happening() {
                     u64::MAX => return Outcome::Idle,
                     time => self.clock.now = self.clock.now.max(time),
@@ -182,8 +182,8 @@ impl Machine {
 
     /// Whose turn is next in this round. One of many harts runs most of the time, and is found
     /// without a look at those that wait.
-    fn next_turn(&self) -> Option<usize> {
-        let waits = &self.bus.interrupts.waits;
+    fn next_turn(&mut self) -> Option<usize> {
+        let waits = &mut self.bus.interrupts.waits;
         waits.next_due(self.clock.turn, self.clock.horizon)
     }
 
@@ -201,12 +201,24 @@ impl Machine {
             .then(|| feed.wake_time().min(hart.wake_time()))
     }
 
+    /// Whether no hart runs.
+    fn all_wait(&self) -> bool {
+        let mut unknown = self.unknown_waits();
+        unknown.all(|hart| self.unknown_wait(hart).is_some())
+    }
+
+    /// Harts of whose wait nothing is noted.
+    fn unknown_waits(&self) -> impl Iterator<Item = usize> + use<'_> {
+        let waits = &self.bus.interrupts.waits;
+        std::iter::successors(waits.next_unknown(0), |hart| waits.next_unknown(hart + 1))
+    }
+
     /// When a second hart will run unless another one wakes it earlier. Times up to `soon`, as that
     /// of two harts that run, are not told apart.
-    fn others_wake(&self, soon: u64) -> u64 {
-        let (mut first, mut second) = (u64::MAX, u64::MAX);
-        for hart in 0..self.harts.len() {
-            let time = self.wait(hart).unwrap_or(0);
+    fn others_wake(&mut self, soon: u64) -> u64 {
+        let [mut first, mut second] = self.bus.interrupts.waits.ends();
+        for hart in self.unknown_waits() {
+            let time = self.unknown_wait(hart).unwrap_or(0);
             second = second.min(time.max(first));
             first = first.min(time);
             if second <= soon {
