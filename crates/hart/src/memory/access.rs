@@ -90,18 +90,13 @@ impl Hart {
             return self.fault(exception::LOAD_MISALIGNED, va, eff.mode);
         }
         if page_offset(va) + len > PAGE_SIZE {
-            let mut value = 0;
-            for i in 0..len {
-                let byte = match self.physical(va.wrapping_add(i), 1, Access::Read, eff)? {
-                    // SAFETY: `physical` found this byte inside RAM.
-                    Place::Ram(host) => unsafe { ram::load(host, 1) },
-                    Place::Bus(_) => {
-                        return self.fault(exception::LOAD_ACCESS, va, eff.mode);
-                    }
-                };
-                value |= byte << (8 * i);
-            }
-            return Ok(value);
+            let Some(hosts) = self.across_pages(va, len, Access::Read, eff)? else {
+                return self.fault(exception::LOAD_ACCESS, va, eff.mode);
+            };
+            let bytes = hosts.iter().enumerate().take(usize::from(size));
+            // SAFETY: `across_pages` found these bytes inside RAM.
+            let byte = |(i, host): (usize, &HostAddr)| unsafe { ram::load(*host, 1) } << (8 * i);
+            return Ok(bytes.map(byte).fold(0, |value, byte| value | byte));
         }
         let place = match self.physical(va, len, Access::Read, eff) {
             Ok(place) => place,
@@ -226,18 +221,50 @@ impl Hart {
         value: u64,
         eff: &Effective,
     ) -> Result<(), Fault> {
-        let mut hosts = [HostAddr::new(0); 8];
-        for i in 0..u64::from(size) {
-            match self.physical(va.wrapping_add(i), 1, Access::Write, eff)? {
-                Place::Ram(host) => hosts[i as usize] = host,
-                Place::Bus(_) => return self.fault(exception::STORE_ACCESS, va, eff.mode),
-            }
-        }
+        let Some(hosts) = self.across_pages(va, size.into(), Access::Write, eff)? else {
+            return self.fault(exception::STORE_ACCESS, va, eff.mode);
+        };
         for (i, host) in hosts.iter().enumerate().take(usize::from(size)) {
-            // SAFETY: `physical` found this byte inside RAM.
+            // SAFETY: `across_pages` found this byte inside RAM.
             unsafe { ram::store(*host, 1, value >> (8 * i)) };
         }
         Ok(())
+    }
+
+    /// Host addresses of the `len` bytes of an access that begins in one page and ends in the next;
+    /// `None` if one of them is outside RAM.
+    fn across_pages(
+        &mut self,
+        va: u64,
+        len: u64,
+        access: Access,
+        eff: &Effective,
+    ) -> Result<Option<[HostAddr; 8]>, Fault> {
+        let mut hosts = [HostAddr::new(0); 8];
+        let first = PAGE_SIZE - page_offset(va);
+        let parts = [(0, first), (first, len - first)];
+        let has = |hart: &mut Self, at: u64| {
+            !eff.hlvx
+                && hart
+                    .tlb
+                    .lookup(eff.array, va.wrapping_add(at), access)
+                    .is_some()
+        };
+        // If not, a byte may have another permission than the one before it: each is asked for.
+        let together = has(self, 0) && has(self, first);
+        for (from, len) in parts {
+            let step = if together { len } else { 1 };
+            for at in (from..from + len).step_by(step as usize) {
+                let Place::Ram(host) = self.physical(va.wrapping_add(at), step, access, eff)?
+                else {
+                    return Ok(None);
+                };
+                for byte in 0..step {
+                    hosts[(at + byte) as usize] = host.add(byte as usize);
+                }
+            }
+        }
+        Ok(Some(hosts))
     }
 
     /// Host address for LR (which loads only), SC (which stores only) and AMO: naturally aligned,
