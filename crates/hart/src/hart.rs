@@ -21,6 +21,11 @@ use crate::observe::statistics::HartStatistics;
 use crate::observe::watch::Watch;
 use crate::syndrome::{Fault, Syndrome};
 
+/// Harts of a machine whose TLBs are in huge pages of the host. In a machine with more, each but the
+/// first is seldom busy, and the host needs longer to find and clear huge pages for all of them than
+/// accesses gain by them.
+const BUSY_HARTS: usize = 8;
+
 /// One hart.
 #[repr(C)]
 pub struct Hart {
@@ -49,12 +54,18 @@ pub struct Hart {
 impl Hart {
     /// A hart after reset: M-mode, at `config.reset_pc`, with `a0` = `id`.
     pub fn new(id: usize, config: HartConfig, ram: Ram) -> Self {
+        Self::one_of(1, id, config, ram)
+    }
+
+    /// The same, in a machine of `harts` harts.
+    pub fn one_of(harts: usize, id: usize, config: HartConfig, ram: Ram) -> Self {
+        let busy = id == 0 || harts <= BUSY_HARTS;
         let mut hart = Self {
             state: Context::default(),
             mode: Mode::M,
             data_mode: Mode::M,
             csr: Csrs::new(),
-            tlb: Tlb::new(id, (ram.size() / PAGE_SIZE) as usize),
+            tlb: Tlb::new(busy, (ram.size() / PAGE_SIZE) as usize),
             code: CodeView::new(),
             ram,
             config,

@@ -206,7 +206,7 @@ impl Machine {
         };
         let bus = Bus::new(parts).map_err(Error::Invalid)?;
         let new_hart = |id| {
-            let mut hart = Hart::new(id, hart_config.clone(), ram.clone());
+            let mut hart = Hart::one_of(config.harts, id, hart_config.clone(), ram.clone());
             hart.set_meter(&bus.meter);
             hart
         };

@@ -31,10 +31,6 @@ pub(crate) use marks::Marks;
 pub(crate) use saved::SavedTlb;
 use writers::Writers;
 
-/// Harts whose arrays are in huge pages. In a machine with many, each hart is seldom busy, and the
-/// host needs longer to find and clear huge pages for all of them than accesses gain by them.
-const HUGE_HARTS: usize = 8;
-
 /// No virtual page has this tag: its low bits are set. Arrays are made of zeros, so that memory is
 /// used only for parts that have had entries. The tag of page 0 is looked for in slot 0, and in the
 /// last one by accesses that reach from the last page into page 0: there no empty entry has zeros.
@@ -108,10 +104,10 @@ pub(crate) struct Tlb {
 }
 
 impl Tlb {
-    /// An empty TLB of hart `id` for RAM of `pages` pages.
-    pub fn new(id: usize, pages: usize) -> Self {
+    /// An empty TLB for RAM of `pages` pages, in huge pages of the host if `busy`.
+    pub fn new(busy: bool, pages: usize) -> Self {
         let len = CONTEXTS * BOTH_WAYS;
-        let (entries, fetches) = if id < HUGE_HARTS {
+        let (entries, fetches) = if busy {
             (Zeroed::in_huge_pages(len), Zeroed::in_huge_pages(len))
         } else {
             (Zeroed::new(len), Zeroed::new(len))

@@ -148,7 +148,7 @@ mod tests {
             hgatp: 0,
             mode: Mode::M,
         };
-        let mut tlb = Tlb::new(0, (ram.size() / 4096) as usize);
+        let mut tlb = Tlb::new(true, (ram.size() / 4096) as usize);
         tlb.select(&key, &key);
         let mut saved = tlb.save(ram);
         let addend = offset.wrapping_sub(VA);
@@ -168,7 +168,7 @@ mod tests {
             hgatp: 0,
             mode: Mode::HS,
         };
-        let mut tlb = Tlb::new(0, (ram.size() / 4096) as usize);
+        let mut tlb = Tlb::new(true, (ram.size() / 4096) as usize);
         tlb.select(&key(1), &key(1));
         let saved = tlb.save(&ram);
         tlb.select(&key(2), &key(2));

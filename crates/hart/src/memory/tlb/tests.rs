@@ -29,7 +29,7 @@ fn hit(tlb: &mut Tlb, array: TlbArray, va: u64) -> bool {
 
 #[test]
 fn world_switch_keeps_translations_and_fences_drop_only_what_they_name() {
-    let mut tlb = Tlb::new(0, 16);
+    let mut tlb = Tlb::new(true, 16);
     let host = tlb.intern(&key(Mode::HS, 8 << 60 | 1 << 44, 0));
     let g1 = tlb.intern(&key(Mode::VS, 8 << 60, 8 << 60 | 1 << 44));
     let g2 = tlb.intern(&key(Mode::VS, 8 << 60, 8 << 60 | 2 << 44));
@@ -49,7 +49,7 @@ fn world_switch_keeps_translations_and_fences_drop_only_what_they_name() {
 
 #[test]
 fn address_fence_inside_a_superpage_drops_all_of_it() {
-    let mut tlb = Tlb::new(0, 16);
+    let mut tlb = Tlb::new(true, 16);
     let a = tlb.intern(&key(Mode::HS, 1, 0));
     insert(&mut tlb, a, 0x20_0000, 0x7000_0000, [true; 3], 0x20_0000);
     insert(&mut tlb, a, 0x20_1000, 0x7000_1000, [true; 3], 0x20_0000);
@@ -59,7 +59,7 @@ fn address_fence_inside_a_superpage_drops_all_of_it() {
 
 #[test]
 fn pages_that_share_a_slot_push_each_other_out_only_when_both_ways_are_taken() {
-    let mut tlb = Tlb::new(0, 16);
+    let mut tlb = Tlb::new(true, 16);
     let a = tlb.intern(&key(Mode::HS, 1, 0));
     let page = |i: u64| 0x3000 + i * (ENTRIES as u64) * 4096;
     for i in 0..3 {
@@ -93,7 +93,7 @@ fn pages_that_share_a_slot_push_each_other_out_only_when_both_ways_are_taken() {
 #[test]
 fn page_that_is_used_stays_while_others_pass_through_its_slot() {
     for access in [Access::Read, Access::Write] {
-        let mut tlb = Tlb::new(0, 16);
+        let mut tlb = Tlb::new(true, 16);
         let a = tlb.intern(&key(Mode::HS, 1, 0));
         let page = |i: u64| 0x3000 + i * (ENTRIES as u64) * 4096;
         for i in 0..10 {
@@ -130,7 +130,7 @@ fn changes_of_sum_by_compiled_code_are_those_of_the_interpreter() {
         (true, 5),
     ] {
         let [mut interpreted, mut compiled] = [0, 1].map(|_| {
-            let mut tlb = Tlb::new(0, 16);
+            let mut tlb = Tlb::new(true, 16);
             for on in [!start, start] {
                 tlb.select(&sum(on).for_fetches(), &sum(on));
             }
@@ -150,7 +150,7 @@ fn changes_of_sum_by_compiled_code_are_those_of_the_interpreter() {
 
 #[test]
 fn recycled_context_starts_empty() {
-    let mut tlb = Tlb::new(0, 16);
+    let mut tlb = Tlb::new(true, 16);
     let first = tlb.intern(&key(Mode::HS, 0, 0));
     insert(&mut tlb, first, 0x1000, 0x7000_0000, [true; 3], 4096);
     tlb.select(&key(Mode::HS, 100, 0), &key(Mode::HS, 100, 0));
