@@ -32,6 +32,7 @@ pub struct PowerLatch(Arc<AtomicU32>);
 
 impl PowerLatch {
     /// The pending request, which stays pending.
+    #[inline]
     pub fn get(&self) -> Option<PowerRequest> {
         decode(self.0.load(Ordering::Acquire))
     }
@@ -43,6 +44,7 @@ impl PowerLatch {
 }
 
 /// The latch holds the register's value; 0 is none of the commands and so means "nothing pending".
+#[inline]
 fn decode(value: u32) -> Option<PowerRequest> {
     match value as u16 {
         FINISHER_PASS => Some(PowerRequest::Off),

@@ -152,6 +152,7 @@ impl Hart {
         self.turn = saved.turn;
         self.watch.hfences = saved.hfences;
         self.watch.thread = saved.thread;
+        self.attention();
         Ok(())
     }
 }

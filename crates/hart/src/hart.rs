@@ -170,6 +170,7 @@ impl Hart {
         let pc = pc & self.pc_mask();
         self.turn.waiting &= pc == self.state.pc;
         self.state.pc = pc;
+        self.attention();
     }
 
     /// Integer register `index` (0..=31).

@@ -305,7 +305,9 @@ pub struct Source<'a> {
 /// Why compiled code returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// The limit is reached, or the next block is not compiled.
+    /// The limit is reached before the block with this code.
+    Limit(Code),
+    /// The next block is not compiled.
     Unknown,
     /// The next block is not compiled, at a jump that [`Jit::link`] can patch.
     Jump(Site),

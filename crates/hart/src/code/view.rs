@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use trapless_jit::Code;
+
 use super::cache::CodeCache;
 use super::jump_cache::JumpCache;
 use super::tables::{CodeTables, no_code};
@@ -21,6 +23,8 @@ pub(crate) struct CodeView {
     /// The tables that entries of the fetch TLB point to, and their version.
     tables: Option<Arc<CodeTables>>,
     tables_version: u32,
+    /// See [`keep`](Self::keep).
+    kept: Option<(Code, u64)>,
 }
 
 impl CodeView {
@@ -32,7 +36,31 @@ impl CodeView {
             changes: 0,
             tables: None,
             tables_version: 0,
+            kept: None,
         }
+    }
+
+    /// Keeps the code at which a turn ends.
+    #[inline]
+    pub fn keep(&mut self, target: Code, code: &CodeCache) {
+        self.kept = code
+            .compiled()
+            .map(|compiled| (target, compiled.generation()));
+    }
+
+    /// The hart does not go on there.
+    #[inline]
+    pub fn forget_kept(&mut self) {
+        self.kept = None;
+    }
+
+    /// The code at which the last turn ended, if it may still be entered by a hart that has not
+    /// changed. Returns it once.
+    #[inline]
+    pub fn take_kept(&mut self, code: &CodeCache) -> Option<Code> {
+        let (target, generation) = self.kept.take()?;
+        let compiled = code.compiled()?;
+        (generation == compiled.generation()).then_some(target)
     }
 
     /// Address of the table of code for a page of RAM.

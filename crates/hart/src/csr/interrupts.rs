@@ -119,17 +119,16 @@ impl Hart {
         if self.timers.set([host, guest], self.state.cycles) {
             self.attention();
         } else if self.state.limit != 0 {
-            self.state.limit = self.next_look();
+            self.set_limit();
         }
     }
 
-    /// Local time in cycles at which the run loop must attend next at the latest.
-    pub(crate) fn next_look(&self) -> u64 {
-        let inputs = self.inputs.lines().deadline;
-        self.turn
-            .end
-            .min(inputs)
-            .min(self.timers.deadline(self.state.cycles))
+    /// Makes the run loop attend at the end of the turn, or when interrupts change by time alone.
+    #[inline]
+    pub(crate) fn set_limit(&mut self) {
+        let timers = self.timers.deadline(self.state.cycles);
+        self.turn.change = timers.min(self.inputs.lines().deadline);
+        self.state.limit = self.turn.end.min(self.turn.change);
     }
 
     /// `mideleg` as read: VS-level and guest external interrupts are always delegated.

@@ -204,6 +204,7 @@ impl Hart {
         if known {
             let value = self.software_bits(addr, value);
             self.csr_write(addr, value, plat);
+            self.attention();
         }
         known
     }

@@ -44,15 +44,21 @@ impl CodeCache {
 
 /// Cycles after which it is noted where a hart is: a few turns of one of many harts, for which that
 /// would be a large part of the work.
-const SEEN_EVERY: u64 = 4000;
+const SEEN_EVERY: u64 = 10_000;
 
-/// A jump that can be linked.
+/// Where compiled code returned.
 #[derive(Clone, Copy)]
-struct Unlinked {
-    site: Site,
-    /// Version of the tables when the jump was taken; once it has changed, the jump's code may have
-    /// been dropped.
-    version: u32,
+enum Left {
+    /// At a jump that can be linked.
+    Jump {
+        site: Site,
+        /// Version of the tables when the jump was taken; once it has changed, the jump's code may
+        /// have been dropped.
+        version: u32,
+    },
+    /// At the limit, before this code.
+    Limit(Code),
+    Elsewhere,
 }
 
 impl Hart {
@@ -63,31 +69,42 @@ impl Hart {
         plat: &mut dyn Platform,
         until: u64,
     ) -> Option<Stop> {
-        let mut site = None;
         let mut since = self.state.cycles;
+        let mut left = match self.code.take_kept(code) {
+            // Nothing has changed since compiled code returned there.
+            Some(target) => {
+                self.watch.meter.set(Activity::Compiled);
+                self.prepare_timer();
+                self.enter_compiled(code, target, plat)
+            }
+            None => Left::Elsewhere,
+        };
         loop {
             self.watch.meter.set(Activity::Dispatch);
             if self.state.cycles >= self.state.limit {
                 if self.triggers.paused() {
                     return None;
                 }
-                site = None;
                 self.watch.unseen += self.state.cycles - since;
                 if self.watch.unseen >= SEEN_EVERY {
                     self.be_seen(code);
                 }
                 let stop = self.attend(code, plat, until);
                 if stop.is_some() {
+                    if let Left::Limit(target) = left {
+                        self.code.keep(target, code);
+                    }
                     return stop;
                 }
+                left = Left::Elsewhere;
                 since = self.state.cycles;
             }
             if self.exclude_fetched(code) {
-                site = None;
+                left = Left::Elsewhere;
             }
             if let Some(target) = self.known(code) {
-                self.link(code, site, target);
-                site = self.enter_compiled(code, target, plat);
+                self.link(code, left, target);
+                left = self.prepare_and_enter(code, target, plat);
                 continue;
             }
             if self.trigger_ahead(code) {
@@ -97,12 +114,12 @@ impl Hart {
             let index = match self.lookup(code) {
                 Ok(Some(index)) => index,
                 Ok(None) => {
-                    site = None;
+                    left = Left::Elsewhere;
                     self.crossing(code, plat);
                     continue;
                 }
                 Err(Fault) => {
-                    site = None;
+                    left = Left::Elsewhere;
                     self.take_exception(self.state.pc, plat);
                     continue;
                 }
@@ -110,12 +127,12 @@ impl Hart {
             let target = code.compiled_block(index, page_offset(self.state.pc) as u32);
             self.renew_tables(code);
             let Some(target) = target else {
-                site = None;
+                left = Left::Elsewhere;
                 self.interpret(code, index, plat);
                 continue;
             };
-            self.link(code, site, target);
-            site = self.enter_compiled(code, target, plat);
+            self.link(code, left, target);
+            left = self.prepare_and_enter(code, target, plat);
         }
     }
 
@@ -129,9 +146,11 @@ impl Hart {
     }
 
     /// Links the jump at which compiled code returned, unless its code was dropped.
-    fn link(&self, code: &mut CodeCache, jump: Option<Unlinked>, target: Code) {
-        if let Some(jump) = jump.filter(|jump| jump.version == self.code.tables_version()) {
-            code.link(jump.site, target);
+    fn link(&self, code: &mut CodeCache, left: Left, target: Code) {
+        if let Left::Jump { site, version } = left {
+            if version == self.code.tables_version() {
+                code.link(site, target);
+            }
         }
     }
 
@@ -186,19 +205,31 @@ impl Hart {
         let _ = self.exec::<false>(code.insts(&block), code.cost(), plat, &mut NoObserver);
     }
 
-    /// Runs compiled code. Returns the jump at which it returned, if that can be linked.
+    /// Runs compiled code after the interpreter, or anything else that may have changed the hart.
+    fn prepare_and_enter(
+        &mut self,
+        code: &mut CodeCache,
+        target: Code,
+        plat: &mut dyn Platform,
+    ) -> Left {
+        self.prepare();
+        self.enter_compiled(code, target, plat)
+    }
+
+    /// Runs compiled code, for which the hart is prepared.
     fn enter_compiled(
         &mut self,
         code: &mut CodeCache,
         target: Code,
         plat: &mut dyn Platform,
-    ) -> Option<Unlinked> {
+    ) -> Left {
         match self.run_code(code, target, plat) {
-            Exit::Jump(site) => Some(Unlinked {
+            Exit::Jump(site) => Left::Jump {
                 site,
                 version: self.code.tables_version(),
-            }),
-            Exit::Unknown => None,
+            },
+            Exit::Limit(target) => Left::Limit(target),
+            Exit::Unknown => Left::Elsewhere,
             Exit::Crossing => {
                 // Memory may have changed to an instruction that a block can contain.
                 if let (Some(page), Some(compiled)) = (self.fetched_page(), code.compiled()) {
@@ -206,7 +237,7 @@ impl Hart {
                         .tables
                         .clear(page, page_offset(self.state.pc) as u32);
                 }
-                None
+                Left::Elsewhere
             }
         }
     }
@@ -218,7 +249,6 @@ impl Hart {
         let session = Session { code, plat };
         self.state.session = (&raw const session).cast();
         self.watch.counts.entries += 1;
-        self.prepare();
         // SAFETY: the pointer is one to all of the hart, whose first field is the context.
         // `prepare` has set the context's pointers: the arrays are those of the TLB, which have the
         // lengths that the compiler assumes, registers are fields of this hart. TLB entries lead to

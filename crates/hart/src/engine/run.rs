@@ -7,6 +7,7 @@ use trapless_ledger::event::{Event, Raise, Wait};
 
 use crate::code::CodeCache;
 use crate::csr::interrupts::VS_BITS;
+use crate::engine::turn::Turn;
 use crate::hart::Hart;
 use crate::observe::Triggers;
 use crate::observe::activity::Activity;
@@ -58,7 +59,13 @@ impl Hart {
         observer: Option<&mut dyn Observer>,
     ) -> Stop {
         self.inputs.begin(self.id, plat);
-        self.attention();
+        if self.only_time_passed(plat) {
+            self.turn.end = until;
+            self.set_limit();
+        } else {
+            self.attention();
+            self.code.forget_kept();
+        }
         self.catch_up(code);
         self.watch.meter.set(Activity::Interpreted);
         // A block that an observer stopped is completed before anything that happens at block ends.
@@ -67,6 +74,7 @@ impl Hart {
             None => {
                 self.set_triggers(None, code);
                 if left != 0 {
+                    self.code.forget_kept();
                     let _ = self.resume_block::<false>(code, plat, &mut NoObserver, left);
                 }
                 loop {
@@ -76,6 +84,7 @@ impl Hart {
                 }
             }
             Some(observer) => {
+                self.code.forget_kept();
                 if left != 0
                     && self
                         .resume_block::<true>(code, plat, observer, left)
@@ -138,6 +147,9 @@ impl Hart {
         plat: &mut dyn Platform,
         until: u64,
     ) -> Option<Stop> {
+        if self.state.cycles >= until && self.only_time_passed(plat) {
+            return Some(Stop::Quantum);
+        }
         loop {
             let before = self.watch.meter.enter(Activity::Trap);
             let stop = self.attend_once(code, plat, until);
@@ -197,8 +209,22 @@ impl Hart {
             return None;
         }
         self.turn.end = until;
-        self.state.limit = self.next_look();
+        self.set_limit();
         None
+    }
+
+    /// Whether there is nothing to attend to after a turn, or before the next one: its end was the
+    /// limit, and all that is known of inputs and interrupts still holds. Most turns of machines
+    /// with many harts are such.
+    #[inline]
+    fn only_time_passed(&self, plat: &dyn Platform) -> bool {
+        let Turn { end, change, .. } = self.turn;
+        self.state.limit == end
+            && self.state.cycles < change
+            && !self.inputs.are_outdated(self.state.cycles)
+            && self.pending_interrupt().is_none()
+            && !self.context_due()
+            && !plat.stop_requested()
     }
 
     /// Updates caches after changes of code by other harts, devices and the code cache.

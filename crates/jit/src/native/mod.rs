@@ -43,9 +43,12 @@ mod rm {
 const SITES: usize = 1 << 19;
 /// Minimum size of code in bytes: the trampolines and some blocks.
 const LEAST_CODE: usize = 16 << 10;
-/// What compiled code returns for [`Exit::Crossing`], and -1 for [`Exit::Unknown`]; else it is a
-/// site.
+/// What compiled code returns for [`Exit::Unknown`].
+const UNKNOWN: i64 = -1;
+/// What it returns for [`Exit::Crossing`].
 const CROSSING: i64 = -2;
+/// Bit that it returns with the address for [`Exit::Limit`]; without this bit it is a site.
+const AT_LIMIT: u32 = 63;
 
 /// Compiled code of a machine.
 pub struct Jit {
@@ -197,7 +200,9 @@ impl Jit {
         match u32::try_from(site) {
             Ok(site) => Exit::Jump(Site(site)),
             Err(_) if site == CROSSING as u64 => Exit::Crossing,
-            Err(_) => Exit::Unknown,
+            Err(_) if site == UNKNOWN as u64 => Exit::Unknown,
+            Err(_) => NonZeroU64::new(site & !(1 << AT_LIMIT))
+                .map_or(Exit::Unknown, |at| Exit::Limit(Code(at))),
         }
     }
 }
@@ -260,10 +265,43 @@ mod tests {
         assert_eq!((context.x[10], context.x[5]), (7, 49));
         assert_eq!(context.pc, 0x8000_0010);
         assert_eq!((context.cycles, context.instret), (3, 3));
-        // Now the limit is reached: nothing is executed.
+        // Now the limit is reached: nothing is executed, and what is returned goes on there.
+        // SAFETY: as above.
+        let limit = unsafe { jit.enter(&raw mut context, code) };
+        assert_eq!((limit, context.x[10]), (Exit::Limit(code), 7));
+        context.limit = 5;
         // SAFETY: as above.
         let site = unsafe { jit.enter(&raw mut context, code) };
-        assert_eq!((site, context.x[10]), (Exit::Unknown, 7));
+        assert!(matches!(site, Exit::Jump(_)));
+        assert_eq!((context.x[10], context.pc), (12, 0x8000_0010));
+    }
+
+    /// Where a region ends at the limit, execution goes on with it.
+    #[test]
+    fn a_loop_is_a_region_again_after_the_limit() {
+        let mut jit = jit();
+        // addi a0, a0, 1; j -4
+        let insts = block(&[0x0015_0513, 0xffdf_f06f]);
+        let code = jit.compile(&[source(&insts)], &|_, _| None).unwrap()[0];
+        let compiled = |offset: u32| (offset == 0).then(|| (source(&insts), code));
+        let region = jit.compile_region(0, &compiled, &|_| 1).expect("a loop");
+        let mut context = Context::default();
+        (context.pc, context.limit) = (0x8000_0000, 30);
+        // SAFETY: as above.
+        let left = unsafe { jit.enter(&raw mut context, region.heads[0].code) };
+        let Exit::Limit(next) = left else {
+            panic!("{left:?}");
+        };
+        assert_eq!(
+            (context.cycles, context.x[10], context.pc),
+            (30, 10, 0x8000_0000)
+        );
+        // A jump to the code that is diverted to the region, not the copy that takes over from it.
+        let jump = host::jump(next.address() as usize, code.address() as usize);
+        let jump = jump.expect("it is near");
+        // SAFETY: the buffer has all code, and is read only.
+        let bytes = unsafe { std::slice::from_raw_parts(next.address() as *const u8, jump.len()) };
+        assert_eq!(bytes, jump);
     }
 
     /// Jumps reach over all code of a batch; one that does not makes a hart drop all its code.

@@ -54,6 +54,14 @@ impl<'a> Targets<'a> {
         linked.then(|| self.entries.get(&place).copied()).flatten()
     }
 
+    /// The code by which other blocks reach one that is compiled, if that is not what is compiled
+    /// now: a copy takes over where a region ends.
+    pub fn original(&self, source: &Source<'_>) -> Option<usize> {
+        let linked = source.crossing.is_none();
+        let known = linked.then(|| (self.known)(source.page, source.offset));
+        Some(known.flatten()?.address() as usize)
+    }
+
     /// Code for an offset of the page of block `from`, if it is known.
     pub fn find(&self, from: &Source<'_>, offset: i32) -> Option<Target> {
         if !(0..4096).contains(&offset) || from.crossing.is_some() {

@@ -69,10 +69,10 @@ impl BlockCompiler<'_> {
     pub fn hot(&mut self, next: Option<&Source<'_>>) {
         let source = self.source;
         let limit_reached = self.ops.new_dynamic_label();
-        self.cold.limit_reached = Some(limit_reached);
-        if let Some(entry) = self.targets.entry(source) {
-            dynasm!(self.ops; .arch aarch64; =>entry);
-        }
+        let entry = self.targets.entry(source);
+        let start = entry.unwrap_or_else(|| self.ops.new_dynamic_label());
+        self.cold.limit_reached = Some((limit_reached, start));
+        dynasm!(self.ops; .arch aarch64; =>start);
         dynasm!(self.ops; .arch aarch64; cmp x23, x24; b.hs =>limit_reached);
         if let Some(bits) = source.crossing {
             self.crossing(bits);
@@ -103,10 +103,17 @@ impl BlockCompiler<'_> {
     /// Emits the cold code.
     fn cold(&mut self, mut cold: Cold) {
         let offset = i64::from(self.source.offset);
-        if let Some(limit_reached) = cold.limit_reached {
-            dynasm!(self.ops; .arch aarch64; =>limit_reached);
+        if let Some((limit_reached, start)) = cold.limit_reached {
+            let original = self.targets.original(self.source);
+            let there = original.map(|original| (original, self.ops.new_dynamic_label()));
+            let go_on = there.map_or(start, |(_, label)| label);
+            dynasm!(self.ops; .arch aarch64; =>limit_reached; adr x0, =>go_on);
             encode::add(&mut self.ops, PAGE, PAGE, offset);
-            self.ops.jump(self.trampolines.leave as usize);
+            self.ops.jump(self.trampolines.limit as usize);
+            if let Some((original, label)) = there {
+                dynasm!(self.ops; .arch aarch64; =>label);
+                self.ops.jump(original);
+            }
         }
         if let Some(other) = cold.other {
             dynasm!(self.ops; .arch aarch64; =>other);

@@ -64,7 +64,7 @@ pub(super) struct Underflow {
 #[derive(Default)]
 pub(super) struct Cold {
     /// Taken if the limit is reached at the block's start.
-    pub limit_reached: Option<DynamicLabel>,
+    pub limit_reached: Option<(DynamicLabel, DynamicLabel)>,
     /// Taken if memory holds another instruction than the one across pages that was compiled.
     pub other: Option<DynamicLabel>,
     /// Taken if a call finds too many frames on the stack, and where it goes on.

@@ -8,9 +8,9 @@ use super::regs::{
     BASE, CONTEXT, CYCLES, DATA_TLB, FETCH_TLB, Host, INSTRET, LIMIT, PAGE, PINNED, X0, X2, X16,
     X17, at,
 };
-use crate::native::CROSSING;
 use crate::native::buffer::Buffer;
 use crate::native::probe::Probe;
+use crate::native::{AT_LIMIT, CROSSING, UNKNOWN};
 use crate::{Helpers, MARK, REGION_BASES, TLB_ENTRIES};
 
 /// Addresses of the code that all blocks share. Code that is called returns to `x30`.
@@ -20,6 +20,9 @@ pub(crate) struct Trampolines {
     pub enter: u64,
     /// Returns [`Exit::Unknown`](crate::Exit::Unknown), with the program counter in `x21`.
     pub leave: u64,
+    /// Returns [`Exit::Limit`](crate::Exit::Limit) with the code in `x0`, with the program counter
+    /// in `x21`.
+    pub limit: u64,
     /// Returns [`Exit::Crossing`](crate::Exit::Crossing), with the program counter in `x21`.
     pub crossing: u64,
     /// Called with the address of a page in `x0`: returns its addend in `x1` and Z set if the fetch
@@ -362,6 +365,7 @@ impl Trampolines {
         let named = [
             (self.enter, "enter"),
             (self.leave, "leave"),
+            (self.limit, "leave_at_limit"),
             (self.crossing, "leave_crossing"),
             (self.fetch, "probe_fetch"),
             (self.second_way, "second_way"),
@@ -391,7 +395,11 @@ impl Trampolines {
             ops.jump(out);
         };
         let enter = piece(&enter_compiled)?;
-        let leave = piece(&|ops| leave_with(ops, -1))?;
+        let leave = piece(&|ops| leave_with(ops, UNKNOWN))?;
+        let limit = piece(&|ops| {
+            dynasm!(ops; .arch aarch64; orr x0, x0, 1 << AT_LIMIT);
+            ops.jump(out);
+        })?;
         let crossing = piece(&|ops| leave_with(ops, CROSSING))?;
         let fetch = piece(&fetch)?;
         let second_way = piece(&look_in_second_way)?;
@@ -419,6 +427,7 @@ impl Trampolines {
         Some(Self {
             enter,
             leave,
+            limit,
             crossing,
             fetch,
             second_way,

@@ -75,10 +75,10 @@ impl BlockCompiler<'_> {
         let source = self.source;
         let (cost, len) = (source.cost as i32, source.insts.len() as i32);
         let limit_reached = self.ops.new_dynamic_label();
-        self.cold.limit_reached = Some(limit_reached);
-        if let Some(entry) = self.targets.entry(source) {
-            dynasm!(self.ops; .arch x64; =>entry);
-        }
+        let entry = self.targets.entry(source);
+        let start = entry.unwrap_or_else(|| self.ops.new_dynamic_label());
+        self.cold.limit_reached = Some((limit_reached, start));
+        dynasm!(self.ops; .arch x64; =>start);
         encode::alu_memory(&mut self.ops, Alu::Cmp, Width::Bits64, R15, RBX, at!(limit));
         dynasm!(self.ops; .arch x64; jae =>limit_reached);
         if let Some(bits) = source.crossing {
@@ -113,9 +113,21 @@ impl BlockCompiler<'_> {
 
     /// Emits the cold code.
     pub fn cold(&mut self, mut cold: Cold) {
-        if let Some(limit_reached) = cold.limit_reached {
-            let (offset, leave) = (self.source.offset as i32, self.trampolines.leave as usize);
-            dynasm!(self.ops; .arch x64; =>limit_reached; add r13, offset; jmp extern leave);
+        if let Some((limit_reached, start)) = cold.limit_reached {
+            let (offset, limit) = (self.source.offset as i32, self.trampolines.limit as usize);
+            let original = self.targets.original(self.source);
+            let there = original.map(|original| (original, self.ops.new_dynamic_label()));
+            let go_on = there.map_or(start, |(_, label)| label);
+            dynasm!(self.ops
+                ; .arch x64
+                ; =>limit_reached
+                ; lea rax, [=>go_on]
+                ; add r13, offset
+                ; jmp extern limit
+            );
+            if let Some((original, label)) = there {
+                dynasm!(self.ops; .arch x64; =>label; jmp extern original);
+            }
         }
         if let Some(other) = cold.other {
             let (offset, crossing) = (

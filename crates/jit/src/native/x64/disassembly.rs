@@ -43,7 +43,7 @@ pub fn disassemble(
 #[derive(Default)]
 struct Used {
     targets: BTreeMap<u64, String>,
-    slots: BTreeMap<u64, String>,
+    memory: BTreeMap<u64, String>,
 }
 
 impl Used {
@@ -54,7 +54,9 @@ impl Used {
         }
         let memory = instruction.memory_displacement64();
         if let Some(name) = symbols.slot(memory) {
-            self.slots.insert(memory, name);
+            self.memory.insert(memory, name);
+        } else if instruction.is_ip_rel_memory_operand() {
+            self.memory.insert(memory, symbols.target(memory));
         }
     }
 }
@@ -71,7 +73,7 @@ impl SymbolResolver for Used {
         let kind = operand.map(|operand| instruction.op_kind(operand));
         let name = match kind? {
             OpKind::NearBranch64 => self.targets.get(&address)?.clone(),
-            OpKind::Memory if self.slots.contains_key(&address) => self.slots[&address].clone(),
+            OpKind::Memory if self.memory.contains_key(&address) => self.memory[&address].clone(),
             OpKind::Memory if instruction.memory_base() == Register::RBX => {
                 field(address.wrapping_add(BIAS as u64) as usize)?
             }

@@ -6,9 +6,9 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use super::encode::{self, Alu, Assembler, LOAD_64, Width};
 use super::regs::{Host, PINNED, R13, R14, R15, RBX, RCX, RDX, at, x_at};
 use crate::context::HOST_FLAGS;
-use crate::native::CROSSING;
 use crate::native::buffer::Buffer;
 use crate::native::probe::Probe;
+use crate::native::{AT_LIMIT, CROSSING, UNKNOWN};
 use crate::{Helpers, MARK, REGION_BASES, TLB_ENTRIES};
 
 /// Addresses of the code that all blocks share.
@@ -18,6 +18,9 @@ pub(crate) struct Trampolines {
     pub enter: u64,
     /// Returns [`Exit::Unknown`](crate::Exit::Unknown), with the program counter in `r13`.
     pub leave: u64,
+    /// Returns [`Exit::Limit`](crate::Exit::Limit) with the code in `rax`, with the program counter
+    /// in `r13`.
+    pub limit: u64,
     /// Returns [`Exit::Crossing`](crate::Exit::Crossing), with the program counter in `r13`.
     pub crossing: u64,
     /// Called with the address of a page in `rax`: returns its addend in `rcx` and ZF set if the
@@ -55,7 +58,7 @@ const SAVED: [Host; 6] = [RBX, Host(5), Host(12), R13, R14, R15];
 /// Code at offset 0, which tables contain where no code is known: the offset in the page is in
 /// `rdx`.
 fn no_code(ops: &mut Assembler) {
-    dynasm!(ops; .arch x64; add r13, rdx; mov rax, -1);
+    dynasm!(ops; .arch x64; add r13, rdx; mov rax, UNKNOWN as i32);
 }
 
 /// From the host's code to compiled code.
@@ -402,6 +405,7 @@ impl Trampolines {
         let named = [
             (self.enter, "enter"),
             (self.leave, "leave"),
+            (self.limit, "leave_at_limit"),
             (self.crossing, "leave_crossing"),
             (self.fetch, "probe_fetch"),
             (self.second_way, "second_way"),
@@ -433,7 +437,12 @@ impl Trampolines {
         })?;
         let out = piece(&leave_compiled)? as usize;
         let enter = piece(&enter_compiled)?;
-        let leave = piece(&|ops| dynasm!(ops; .arch x64; mov rax, -1; jmp extern out))?;
+        let leave = piece(&|ops| {
+            dynasm!(ops; .arch x64; mov rax, UNKNOWN as i32; jmp extern out);
+        })?;
+        let limit = piece(&|ops| {
+            dynasm!(ops; .arch x64; bts rax, BYTE AT_LIMIT as i8; jmp extern out);
+        })?;
         let crossing = piece(&|ops| {
             dynasm!(ops; .arch x64; mov rax, CROSSING as i32; jmp extern out);
         })?;
@@ -464,6 +473,7 @@ impl Trampolines {
         Some(Self {
             enter,
             leave,
+            limit,
             crossing,
             fetch,
             second_way,
