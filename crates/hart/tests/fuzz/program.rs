@@ -96,7 +96,7 @@ impl Program {
             time += 1 + rng.below(4000);
             time
         });
-        let slices = slices.collect();
+        let slices = turns(seed, slices.collect());
         let mut program = Self {
             seed,
             mode: space.mode,
@@ -132,6 +132,18 @@ impl Program {
         }
         program
     }
+}
+
+/// Of some programs, slices in many short turns, as those of a machine with many harts.
+fn turns(seed: u64, slices: Vec<u64>) -> Vec<u64> {
+    let rng = &mut Rng::new(seed ^ 0x0054_5552_4E53);
+    if !rng.chance(30) {
+        return slices;
+    }
+    let end = slices.last().copied().unwrap_or_default();
+    let next = |time: &u64| Some(time + 1 + rng.below(150));
+    let turns = std::iter::successors(Some(1), next);
+    turns.take_while(|time| *time <= end).collect()
 }
 
 /// When loops of the program of a seed become regions.

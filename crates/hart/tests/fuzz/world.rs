@@ -21,6 +21,10 @@ pub struct Device {
     rng: Rng,
     level: u64,
     timer: u64,
+    /// Bits of harts that have not read its lines since they changed. Harts that are interpreted
+    /// read them in each slice.
+    changed: u64,
+    compiled: bool,
     /// What reached it, and all events.
     pub log: String,
 }
@@ -54,6 +58,7 @@ impl Platform for Device {
             self.log,
             "hart {hart} at {now}: store {size} {at:#x} {value:#x} {mode}"
         );
+        self.changed = u64::MAX;
         match at.wrapping_sub(DEVICE) {
             0 => (self.level, self.timer) = (0, u64::MAX),
             at if at >= 0x1000 => return Err(BusFault),
@@ -71,7 +76,12 @@ impl Platform for Device {
         Ok(self.rng.next())
     }
 
-    fn lines(&mut self, _: usize, now: u64) -> Lines {
+    fn lines_changed(&self, hart: usize) -> bool {
+        !self.compiled || self.changed >> hart & 1 != 0
+    }
+
+    fn lines(&mut self, hart: usize, now: u64) -> Lines {
+        self.changed &= !(1 << hart);
         let due = now >= self.timer;
         Lines {
             level: self.level | u64::from(due) << 7,
@@ -155,6 +165,8 @@ impl World {
             rng: Rng::new(program.noise),
             level: 0,
             timer: u64::MAX,
+            changed: u64::MAX,
+            compiled,
             log: String::new(),
         };
         let harts = program.harts.iter().enumerate().map(|(id, start)| {
