@@ -26,6 +26,8 @@ pub struct Context {
     pub float: FloatState,
     /// Pending and enabled interrupts.
     pub interrupts: Interrupts,
+    /// Cycles and instructions while compiled code runs.
+    pub counters: Counters,
     /// Timer comparators.
     pub timer: Timer,
     /// Reservation of LR.
@@ -141,6 +143,49 @@ impl Interrupts {
     }
 }
 
+/// Cycles and instructions while compiled code runs, on x86-64 in one number, so that a block adds
+/// to both at once, and finds by its sign that the limit is reached.
+#[derive(Default)]
+#[repr(C)]
+pub struct Counters {
+    /// Cycles until [`zero`](Self::zero), negative, above [`INSTRUCTION_BITS`] of instructions that
+    /// are not in [`Context::instret`] yet.
+    pub count: i64,
+    /// Virtual time in cycles: the limit, or [`MOST_AHEAD`] if that is further away.
+    pub zero: u64,
+}
+
+/// Low bits of [`Counters::count`].
+pub(crate) const INSTRUCTION_BITS: u32 = 18;
+/// Most cycles that compiled code runs before it returns. An instruction that is counted in the low
+/// bits takes a cycle or more, so these do not overflow.
+const MOST_AHEAD: u64 = 1 << (INSTRUCTION_BITS - 1);
+
+impl Context {
+    /// Begins counting by compiled code, up to the limit. To be called before compiled code is
+    /// entered, and when a helper returns.
+    #[inline]
+    pub fn begin_counting(&mut self) {
+        if cfg!(target_arch = "x86_64") {
+            let ahead = self.limit.saturating_sub(self.cycles).min(MOST_AHEAD);
+            self.counters.zero = self.cycles.wrapping_add(ahead);
+            self.counters.count = -((ahead << INSTRUCTION_BITS) as i64);
+        }
+    }
+
+    /// Takes over what compiled code has counted. To be called when it has returned, or calls a
+    /// helper.
+    #[inline]
+    pub fn end_counting(&mut self) {
+        if cfg!(target_arch = "x86_64") {
+            let Counters { count, zero } = self.counters;
+            self.cycles = zero.wrapping_add_signed(count >> INSTRUCTION_BITS);
+            let instructions = count as u64 & ((1 << INSTRUCTION_BITS) - 1);
+            self.instret = self.instret.wrapping_add(instructions);
+        }
+    }
+}
+
 /// Timer comparators, and writes of `stimecmp` in VS-mode that compiled code has only noted, which
 /// is allowed while neither the old value nor the new one is due before the hart checks its limit
 /// again.
@@ -245,6 +290,7 @@ impl Default for Context {
                 host_flags: 0,
             },
             interrupts: Interrupts::default(),
+            counters: Counters::default(),
             timer: Timer {
                 compare: [u64::MAX; 2],
                 floor: u64::MAX,

@@ -41,7 +41,7 @@ mod none;
 pub use none::Jit;
 
 mod context;
-pub use context::{Context, CsrState, FloatState, Interrupts, Reservation, Timer};
+pub use context::{Context, Counters, CsrState, FloatState, Interrupts, Reservation, Timer};
 
 use trapless_isa::port::CsrOp;
 

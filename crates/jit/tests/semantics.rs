@@ -33,7 +33,7 @@ unsafe extern "C" fn no_csr(_: *mut Context, _: CsrRequest, _: u64) -> CsrAnswer
 /// The interpreter would execute an operation without a template.
 unsafe extern "C" fn no_template(context: *mut Context, _: u32, _: Position) -> bool {
     // SAFETY: compiled code passes the context that it runs with.
-    unsafe { (*context).cycles = u64::MAX };
+    unsafe { (*context).limit = 0 };
     true
 }
 
@@ -93,7 +93,7 @@ fn check(jit: &mut Jit, insts: &[Inst], registers: [u64; 32]) -> bool {
     }
     // SAFETY: without loads, CSRs and jumps to other pages no pointer of the context is used.
     unsafe { jit.enter(&raw mut context, code) };
-    if context.cycles == u64::MAX {
+    if context.limit == 0 {
         return false;
     }
     assert_eq!(

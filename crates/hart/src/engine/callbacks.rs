@@ -47,9 +47,12 @@ unsafe fn in_session<R>(
     // SAFETY: both outlive the session, and only helpers, one at a time, use the platform while
     // compiled code runs.
     let (code, plat) = unsafe { (&*session.code, &mut *session.plat) };
+    hart.state.end_counting();
     hart.take_changes();
     hart.record_noted_timer(plat);
-    f(hart, code, plat)
+    let result = f(hart, code, plat);
+    hart.state.begin_counting();
+    result
 }
 
 impl Hart {

@@ -99,6 +99,11 @@ impl Hart {
                 left = Left::Elsewhere;
                 since = self.state.cycles;
             }
+            if let Left::Limit(target) = left {
+                // Not the limit yet, but the most that compiled code counts at once.
+                left = self.enter_compiled(code, target, plat);
+                continue;
+            }
             if self.exclude_fetched(code) {
                 left = Left::Elsewhere;
             }

@@ -52,8 +52,10 @@ impl Jit {
         weight: &dyn Fn(u32) -> u64,
     ) -> Option<Region> {
         let fits = |source: &Source<'_>| {
+            // Else it counts instructions that take no time by itself.
+            let priced = source.cost as usize >= source.insts.len();
             let mut inside = source.insts.iter().filter(|inst| !inst.op.ends_block());
-            inside.all(host::has_template)
+            priced && inside.all(host::has_template)
         };
         let block = |offset| compiled(offset).map(|(source, _)| source).filter(&fits);
         let plan = Plan::find(from, block, |source| weight(source.block))?;

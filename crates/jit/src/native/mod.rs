@@ -196,7 +196,12 @@ impl Jit {
         let enter: unsafe extern "C" fn(*mut Context, u64) -> u64 =
             unsafe { std::mem::transmute(self.trampolines.enter as *const u8) };
         // SAFETY: the caller guarantees what compiled code requires.
-        let site = unsafe { enter(context, code.address()) };
+        let site = unsafe {
+            (*context).begin_counting();
+            let site = enter(context, code.address());
+            (*context).end_counting();
+            site
+        };
         match u32::try_from(site) {
             Ok(site) => Exit::Jump(Site(site)),
             Err(_) if site == CROSSING as u64 => Exit::Crossing,
@@ -243,7 +248,7 @@ mod tests {
         Source {
             block: 0,
             insts,
-            cost: 3,
+            cost: insts.len() as u32,
             page: 0,
             offset: 0,
             crossing: None,
@@ -276,6 +281,31 @@ mod tests {
         assert_eq!((context.x[10], context.pc), (12, 0x8000_0010));
     }
 
+    /// Whatever a block's price is, its instructions count, and time passes.
+    #[test]
+    fn blocks_of_any_price_are_charged() {
+        // addi a0, a0, 5; mul t0, a0, a0; j +8
+        let insts = block(&[0x0055_0513, 0x02a5_02b3, 0x0080_006f]);
+        for cost in [0, 1, 3, 8191, 8192, 1 << 20, i32::MAX as u32] {
+            let source = Source {
+                cost,
+                ..source(&insts)
+            };
+            let mut jit = jit();
+            let code = jit.compile(&[source], &|_, _| None).unwrap()[0];
+            for (cycles, limit) in [(0, 1), (77, 78), (5, u64::MAX)] {
+                let mut context = Context::default();
+                (context.pc, context.limit) = (0x8000_0000, limit);
+                (context.cycles, context.instret) = (cycles, 1 << 40);
+                // SAFETY: as above.
+                let left = unsafe { jit.enter(&raw mut context, code) };
+                assert!(matches!(left, Exit::Jump(_)), "{left:?}");
+                let (time, count) = (context.cycles, context.instret);
+                assert_eq!((time, count), (cycles + u64::from(cost), (1 << 40) + 3));
+            }
+        }
+    }
+
     /// Where a region ends at the limit, execution goes on with it.
     #[test]
     fn a_loop_is_a_region_again_after_the_limit() {
@@ -294,7 +324,7 @@ mod tests {
         };
         assert_eq!(
             (context.cycles, context.x[10], context.pc),
-            (30, 10, 0x8000_0000)
+            (30, 15, 0x8000_0000)
         );
         // A jump to the code that is diverted to the region, not the copy that takes over from it.
         let jump = host::jump(next.address() as usize, code.address() as usize);

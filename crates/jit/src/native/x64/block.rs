@@ -5,10 +5,10 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{CostClass, Inst};
 
 use super::compiler::{BlockCompiler, Cold};
-use super::encode::{self, Alu, LOAD_64, Width};
+use super::encode::{self, LOAD_64};
 use super::integer::{Integer, Seen};
 use super::lifetimes::{Lifetimes, result, sources};
-use super::regs::{R14, R15, RBX, at, x_at};
+use super::regs::{RBX, x_at};
 use super::template::{Template, template_of};
 use super::trampolines;
 use crate::native::listing::Parts;
@@ -73,19 +73,16 @@ impl BlockCompiler<'_> {
     /// Emits the hot code. That of block `next` follows it.
     pub fn hot(&mut self, next: Option<&Source<'_>>) {
         let source = self.source;
-        let (cost, len) = (source.cost as i32, source.insts.len() as i32);
         let limit_reached = self.ops.new_dynamic_label();
         let entry = self.targets.entry(source);
         let start = entry.unwrap_or_else(|| self.ops.new_dynamic_label());
         self.cold.limit_reached = Some((limit_reached, start));
         dynasm!(self.ops; .arch x64; =>start);
-        encode::alu_memory(&mut self.ops, Alu::Cmp, Width::Bits64, R15, RBX, at!(limit));
-        dynasm!(self.ops; .arch x64; jae =>limit_reached);
+        dynasm!(self.ops; .arch x64; test r15, r15; jns =>limit_reached);
         if let Some(bits) = source.crossing {
             self.crossing(bits);
         }
-        encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, R15, cost);
-        encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, R14, len);
+        self.charge_block();
         if Self::uses_float(source.insts) {
             self.begin_float();
         }

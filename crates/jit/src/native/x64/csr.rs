@@ -8,7 +8,7 @@ use trapless_isa::inst::{Inst, NO_REG, Op};
 use trapless_isa::port::CsrOp;
 
 use super::compiler::{BlockCompiler, Slow};
-use super::regs::{BIAS, Host, RAX, RDX, at};
+use super::regs::{BIAS, Host, RAX, RCX, RDX, at};
 use crate::{
     CSR_DONE, CsrPlace, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr, Position,
 };
@@ -368,8 +368,8 @@ impl BlockCompiler<'_> {
             ; .arch x64
             ; cmp BYTE [rbx + at!(csr.time_readable)], 0
             ; je =>slow.out
-            ; mov rax, r15
         );
+        self.virtual_time(RAX);
         if o.cycles_per_tick != 1 {
             dynasm!(self.ops
                 ; .arch x64
@@ -400,12 +400,16 @@ impl BlockCompiler<'_> {
             ; mov [rbx + VSTIMECMP], rax
             ; cmp rax, [rbx + at!(timer.ceiling)]
             ; adc QWORD [rbx + at!(timer.armed)], 0
+        );
+        self.virtual_time(RCX);
+        dynasm!(self.ops
+            ; .arch x64
             ; cmp QWORD [rbx + at!(timer.writes)], 0
             ; jne >again
-            ; mov [rbx + at!(timer.first)], r15
+            ; mov [rbx + at!(timer.first)], rcx
             ; again:
             ; inc QWORD [rbx + at!(timer.writes)]
-            ; mov [rbx + at!(timer.last)], r15
+            ; mov [rbx + at!(timer.last)], rcx
         );
         true
     }

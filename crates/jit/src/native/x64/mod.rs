@@ -9,6 +9,7 @@ mod block;
 mod compiler;
 mod control;
 mod copies;
+mod counters;
 mod csr;
 pub(super) mod disassembly;
 mod encode;

@@ -9,8 +9,8 @@ use trapless_isa::Inst;
 use super::bases::any_access;
 use super::compiler::BlockCompiler;
 use super::copies::Copies;
-use super::encode::{self, ADDRESS, Alu, LOAD_64, STORE_64, Width};
-use super::regs::{R14, R15, RAX, RBX, Registers, at, x_at};
+use super::encode::{self, LOAD_64, STORE_64};
+use super::regs::{RBX, Registers, at, x_at};
 use super::template::{Template, template_of};
 use crate::Position;
 use crate::native::bases::Bases;
@@ -169,30 +169,12 @@ impl RegionCode for BlockCompiler<'_> {
 
     /// Changes `rax`.
     fn check(&mut self, before: i32, over: DynamicLabel) {
-        let time = if before == 0 {
-            R15
-        } else {
-            encode::memory(&mut self.ops, ADDRESS, RAX, R15, before);
-            RAX
-        };
-        encode::alu_memory(
-            &mut self.ops,
-            Alu::Cmp,
-            Width::Bits64,
-            time,
-            RBX,
-            at!(limit),
-        );
-        dynasm!(self.ops; .arch x64; jae =>over);
+        self.check_count(before, over);
     }
 
-    /// Changes flags.
+    /// Changes `rax` and flags.
     fn charge(&mut self, charge: Charge) {
-        for (counter, by) in [(R15, charge.cycles), (R14, charge.instructions)] {
-            if by != 0 {
-                encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, counter, by);
-            }
-        }
+        self.count(charge);
     }
 
     fn leave_to(&mut self, offset: i32) {

@@ -6,15 +6,14 @@
 //! | `rbx` | context |
 //! | `rbp` | data TLB |
 //! | `rsp` | frames of the guest's calls ([`control`](super::control)) |
-//! | `rsi`, `rdi`, `r8` .. `r12` | the guest registers of [`PINNED`] |
+//! | `rsi`, `rdi`, `r8` .. `r12`, `r14` | the guest registers of [`PINNED`] |
 //! | `r13` | address of the page that the program counter is in |
-//! | `r14` | retired instructions |
-//! | `r15` | virtual time in cycles |
+//! | `r15` | virtual time and retired instructions ([`Counters`](crate::Counters)) |
 //! | `xmm0` .. `xmm3` | scratch |
 //! | `xmm4` .. `xmm15` | [copies](super::copies) of floating-point registers |
 //!
-//! A region assigns `rsi`, `rdi` and `r8` .. `r13` anew, to the guest registers that it uses most,
-//! and a long block these, `r14` and `r15` at each instruction.
+//! A region assigns `rsi`, `rdi`, `r8` .. `r14` anew, to the guest registers that it uses most, and a
+//! long block these and `r15` at each instruction.
 //!
 //! The host's divisions and wide multiplications use `rax` and `rdx` implicitly, so these are
 //! scratch registers.
@@ -42,13 +41,13 @@ pub(super) const RBX: Host = Host(3);
 const RSI: Host = Host(6);
 const RDI: Host = Host(7);
 pub(super) const R13: Host = Host(13);
-pub(super) const R14: Host = Host(14);
 pub(super) const R15: Host = Host(15);
 
-/// Guest registers that are pinned to host registers: `sp` and `a0` .. `a5` make up most operands
-/// of compiled C.
-pub(super) const PINNED: [(u8, Host); 7] = [
+/// Guest registers that are pinned to host registers: `sp`, `s0` and `a0` .. `a5` make up most
+/// operands of compiled C.
+pub(super) const PINNED: [(u8, Host); 8] = [
     (2, Host(12)),
+    (8, Host(14)),
     (10, RDI),
     (11, RSI),
     (12, Host(11)),
@@ -80,24 +79,22 @@ const FREE: [Host; PINNED.len() + 1] = {
 };
 
 /// What has a place like guest registers, after these and 32 for discarded results: the address of
-/// the page, retired instructions, and virtual time.
+/// the page, and [`Counters::count`](crate::Counters::count).
 const PAGE: u8 = 33;
-const INSTRET: u8 = 34;
-const CYCLES: u8 = 35;
+const COUNT: u8 = 34;
 
 /// Numbers of all that has a place.
-pub(super) const NUMBERS: usize = 36;
+pub(super) const NUMBERS: usize = 35;
 
 /// What is in host registers between blocks, and where.
-pub(super) const HOMES: [(u8, Host); PINNED.len() + 3] = {
-    let mut homes = [(PAGE, R13); PINNED.len() + 3];
+pub(super) const HOMES: [(u8, Host); PINNED.len() + 2] = {
+    let mut homes = [(PAGE, R13); PINNED.len() + 2];
     let mut at = 0;
     while at < PINNED.len() {
         homes[at] = PINNED[at];
         at += 1;
     }
-    homes[at + 1] = (INSTRET, R14);
-    homes[at + 2] = (CYCLES, R15);
+    homes[at + 1] = (COUNT, R15);
     homes
 };
 
@@ -246,8 +243,7 @@ pub(super) fn x_at(x: u8) -> i32 {
 pub(super) fn slot_at(x: u8) -> i32 {
     match x {
         PAGE => at!(pc),
-        INSTRET => at!(instret),
-        CYCLES => at!(cycles),
+        COUNT => at!(counters.count),
         x => x_at(x),
     }
 }

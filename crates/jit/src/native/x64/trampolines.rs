@@ -4,7 +4,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
 use super::encode::{self, Alu, Assembler, LOAD_64, Width};
-use super::regs::{Host, PINNED, R13, R14, R15, RBX, RCX, RDX, at, x_at};
+use super::regs::{Host, PINNED, R13, R15, RBX, RCX, RDX, at, x_at};
 use crate::context::HOST_FLAGS;
 use crate::native::buffer::Buffer;
 use crate::native::probe::Probe;
@@ -53,7 +53,7 @@ pub(crate) struct Trampolines {
 }
 
 /// Callee-saved registers of the host's calling convention.
-const SAVED: [Host; 6] = [RBX, Host(5), Host(12), R13, R14, R15];
+const SAVED: [Host; 6] = [RBX, Host(5), Host(12), R13, Host(14), R15];
 
 /// Code at offset 0, which tables contain where no code is known: the offset in the page is in
 /// `rdx`.
@@ -181,8 +181,7 @@ fn spill(ops: &mut Assembler) {
     dynasm!(ops
         ; .arch x64
         ; mov [rbx + at!(pc)], r13
-        ; mov [rbx + at!(instret)], r14
-        ; mov [rbx + at!(cycles)], r15
+        ; mov [rbx + at!(counters.count)], r15
         ; cmp BYTE [rbx + at!(float.used)], 0
         ; je >integers
         ; stmxcsr [rbx + at!(float.host_flags)]
@@ -198,8 +197,7 @@ fn reload(ops: &mut Assembler) {
     dynasm!(ops
         ; .arch x64
         ; mov r13, [rbx + at!(pc)]
-        ; mov r14, [rbx + at!(instret)]
-        ; mov r15, [rbx + at!(cycles)]
+        ; mov r15, [rbx + at!(counters.count)]
         ; mov rbp, [rbx + at!(data_tlb)]
         ; cmp BYTE [rbx + at!(float.used)], 0
         ; je >integers
