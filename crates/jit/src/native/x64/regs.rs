@@ -43,11 +43,11 @@ const RDI: Host = Host(7);
 pub(super) const R13: Host = Host(13);
 pub(super) const R15: Host = Host(15);
 
-/// Guest registers that are pinned to host registers: `sp`, `s0` and `a0` .. `a5` make up most
+/// Guest registers that are pinned to host registers: `sp`, `s1` and `a0` .. `a5` make up most
 /// operands of compiled C.
 pub(super) const PINNED: [(u8, Host); 8] = [
     (2, Host(12)),
-    (8, Host(14)),
+    (9, Host(14)),
     (10, RDI),
     (11, RSI),
     (12, Host(11)),
