@@ -1,7 +1,5 @@
 //! Where jumps inside a page go.
 
-use std::collections::BTreeMap;
-
 use dynasmrt::DynamicLabel;
 
 use crate::{Known, Source};
@@ -25,8 +23,8 @@ pub(super) enum Target {
 
 /// Blocks that jumps inside a page can go to directly.
 pub(super) struct Targets<'a> {
-    /// Blocks that are compiled together, by page and offset.
-    entries: BTreeMap<(u32, u32), DynamicLabel>,
+    /// Page and offset of blocks that are compiled together, which are few.
+    entries: Vec<((u32, u32), DynamicLabel)>,
     /// Others.
     known: Known<'a>,
 }
@@ -51,7 +49,12 @@ impl<'a> Targets<'a> {
     pub fn entry(&self, source: &Source<'_>) -> Option<DynamicLabel> {
         let place = (source.page, source.offset);
         let linked = source.crossing.is_none();
-        linked.then(|| self.entries.get(&place).copied()).flatten()
+        linked.then(|| self.label(place)).flatten()
+    }
+
+    fn label(&self, place: (u32, u32)) -> Option<DynamicLabel> {
+        let entry = self.entries.iter().find(|(at, _)| *at == place)?;
+        Some(entry.1)
     }
 
     /// The code by which other blocks reach one that is compiled, if that is not what is compiled
@@ -68,8 +71,8 @@ impl<'a> Targets<'a> {
             return None;
         }
         let place = (from.page, offset as u32);
-        match self.entries.get(&place) {
-            Some(&label) => Some(Target::Label(label)),
+        match self.label(place) {
+            Some(label) => Some(Target::Label(label)),
             None => {
                 let code = (self.known)(place.0, place.1)?;
                 Some(Target::Code(code.address() as usize))

@@ -7,6 +7,7 @@ use dynasmrt::aarch64::{Aarch64Relocation, encode_logical_immediate_64bit};
 use dynasmrt::{DynasmApi, VecAssembler};
 
 use super::regs::{Host, X17, ZERO};
+use crate::native::compile::assembler;
 
 /// Assembles code for an address.
 pub(super) struct Assembler {
@@ -19,6 +20,14 @@ impl Assembler {
     pub fn new(base: usize) -> Self {
         Self {
             ops: VecAssembler::new(base),
+            base,
+        }
+    }
+
+    /// The same, for blocks.
+    pub fn for_blocks(base: usize) -> Self {
+        Self {
+            ops: assembler(base),
             base,
         }
     }

@@ -33,7 +33,7 @@ use trapless_isa::Inst;
 
 use super::Jit;
 use super::bases::Bases;
-use super::compile::Emitted;
+use super::compile::{Emitted, assembler};
 use super::region::Plan;
 use super::target::Targets;
 use crate::{Known, Source};
@@ -77,7 +77,7 @@ impl Jit {
         known: Known<'a>,
     ) -> Option<Emitted> {
         let base = self.buffer.next();
-        let mut ops = Assembler::new(base);
+        let mut ops: Assembler = assembler(base);
         let targets = Targets::new(sources, || ops.new_dynamic_label(), known);
         let mut block = BlockCompiler {
             ops,
