@@ -21,9 +21,9 @@ use crate::observe::statistics::HartStatistics;
 use crate::observe::watch::Watch;
 use crate::syndrome::{Fault, Syndrome};
 
-/// Harts of a machine whose TLBs are in huge pages of the host. In a machine with more, each but the
-/// first is seldom busy, and the host needs longer to find and clear huge pages for all of them than
-/// accesses gain by them.
+/// Harts of a machine whose TLBs are all in huge pages of the host. In a machine with more, each
+/// but the first is seldom busy, and the host needs longer to find and clear huge pages for all of
+/// them than accesses gain by them.
 const BUSY_HARTS: usize = 8;
 
 /// One hart.

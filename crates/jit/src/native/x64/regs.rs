@@ -12,8 +12,8 @@
 //! | `xmm0` .. `xmm3` | scratch |
 //! | `xmm4` .. `xmm15` | [copies](super::copies) of floating-point registers |
 //!
-//! A region assigns `rsi`, `rdi`, `r8` .. `r14` anew, to the guest registers that it uses most, and a
-//! long block these and `r15` at each instruction.
+//! A region assigns `rsi`, `rdi`, `r8` .. `r14` anew, to the guest registers that it uses most, and
+//! a long block these and `r15` at each instruction.
 //!
 //! The host's divisions and wide multiplications use `rax` and `rdx` implicitly, so these are
 //! scratch registers.
