@@ -15,6 +15,10 @@ const STVEC: u64 = RAM + 0x2000;
 const VSTVEC: u64 = RAM + 0x3000;
 /// Writes `hvip` and enters the guest.
 const INJECT: u64 = RAM + 0x5000;
+/// Instructions of VS-mode, which raise an interrupt of its own.
+const RAISE: u64 = RAM + 0x6000;
+/// Instructions of M-mode, which write `menvcfg` and return.
+const SWITCH: u64 = RAM + 0x7000;
 
 const SSI: u64 = 1;
 const STI: u64 = 5;
@@ -26,6 +30,8 @@ const INTERRUPT: u64 = 1 << 63;
 #[derive(Default)]
 struct Files {
     lines: Lines,
+    /// Those that the hart has seen.
+    reported: Lines,
     supervisor: u64,
     guest: u64,
     selected: Vec<u8>,
@@ -50,7 +56,12 @@ impl Platform for Files {
     }
 
     fn lines(&mut self, _: usize, _: u64) -> Lines {
+        self.reported = self.lines;
         self.lines
+    }
+
+    fn lines_changed(&self, _: usize) -> bool {
+        self.lines != self.reported
     }
 
     fn record(&mut self, event: &Event) {
@@ -78,6 +89,10 @@ impl Bench {
         }
         // csrw hvip, a0; sret
         ram.store(INJECT, 8, 0x1020_0073_6455_1073).unwrap();
+        // csrs sip, a0; j .
+        ram.store(RAISE, 8, 0x0000_006f_1445_2073).unwrap();
+        // csrw menvcfg, a0; mret
+        ram.store(SWITCH, 8, 0x3020_0073_30a5_1073).unwrap();
         let config = HartConfig {
             reset_pc: RAM,
             cost: CostModel {
@@ -262,6 +277,35 @@ fn virtual_local_interrupt_is_taken_at_once() {
     bench.hart.set_pc(INJECT);
     bench.run(200);
     assert_eq!((bench.hart.mode(), bench.hart.pc()), (Mode::VS, VSTVEC));
+}
+
+/// What a hart itself makes pending is taken although nothing else happens: no input changes, and no
+/// debugger looks.
+#[test]
+fn interrupts_of_the_harts_own_making_are_taken() {
+    let mut guest = Bench::new(Mode::VS);
+    guest.poke(csr::HVIEN, 1 << 13);
+    guest.poke(csr::VSIE, 1 << 13);
+    guest.hart.set_x(10, 1 << 13);
+    guest.hart.set_pc(RAISE);
+    guest.run(4);
+    assert_eq!(guest.taken(), (Mode::VS, INTERRUPT | 13), "csrs sip");
+
+    // A software bit that the comparator hides until firmware switches that off.
+    let mut host = Bench::new(Mode::HS);
+    host.poke(csr::MIP, 1 << STI);
+    host.poke(csr::MENVCFG, 1 << 63);
+    host.poke(csr::SIE, 1 << STI);
+    assert_eq!(host.taken(), (Mode::HS, 0), "hidden");
+    // The hart comes to M-mode by a trap that it does not delegate, and back by `mret`.
+    host.hart.set_pc(RAM + 0x8);
+    host.run(4);
+    assert_eq!(host.hart.mode(), Mode::M);
+    host.poke(csr::MEPC, LOOP);
+    host.hart.set_x(10, 0);
+    host.hart.set_pc(SWITCH);
+    host.run(3);
+    assert_eq!(host.taken(), (Mode::HS, INTERRUPT | STI), "csrw menvcfg");
 }
 
 /// With `hvictl.VTI` the host says which interrupt the guest has; others but external ones wait.

@@ -23,6 +23,8 @@ const VS: u64 = VSSIP | VSTIP | VSEIP;
 #[derive(Default)]
 struct Controller {
     lines: Lines,
+    /// Those that the hart has seen, but for what is reported once.
+    reported: Lines,
     vsip: Vec<CsrOp>,
 }
 
@@ -50,7 +52,12 @@ impl Platform for Controller {
     fn lines(&mut self, _: usize, _: u64) -> Lines {
         let lines = self.lines;
         self.lines.arrived = 0;
+        self.reported = self.lines;
         lines
+    }
+
+    fn lines_changed(&self, _: usize) -> bool {
+        self.lines != self.reported
     }
 
     fn record(&mut self, _: &Event) {}

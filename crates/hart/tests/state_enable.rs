@@ -39,6 +39,10 @@ impl Platform for Open {
         Lines::default()
     }
 
+    fn lines_changed(&self, _: usize) -> bool {
+        false
+    }
+
     fn record(&mut self, _: &Event) {}
 }
 

@@ -32,6 +32,10 @@ impl Platform for Switches {
         Lines::default()
     }
 
+    fn lines_changed(&self, _: usize) -> bool {
+        false
+    }
+
     fn record(&mut self, event: &Event) {
         if let Event::Switch(switch) = event {
             self.0.push(*switch);

@@ -34,6 +34,10 @@ impl Platform for Nothing {
         Lines::default()
     }
 
+    fn lines_changed(&self, _: usize) -> bool {
+        false
+    }
+
     fn record(&mut self, _: &Event) {}
 }
 

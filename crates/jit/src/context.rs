@@ -4,9 +4,8 @@
 //! `offset_of!`, and the hart embeds it. A field that is added here can be used on both sides at
 //! once.
 //!
-//! The compiler's base register points into [`Context::x`], so that `fetch_tlb`, `base`, `limit`
-//! and the registers up to `x28`, which nearly every block uses, are within reach of 8-bit
-//! displacements.
+//! The compiler's base register points into [`Context::x`], so that `fetch_tlb`, `base` and
+//! the registers up to `x29`, which most blocks use, are within reach of 8-bit displacements.
 
 use crate::{DataEntry, FetchEntry, REGION_BASES};
 use std::ptr;
@@ -49,10 +48,12 @@ pub struct Context {
     pub f: [u64; 32],
     /// Program counter.
     pub pc: u64,
-    /// Local virtual time in cycles.
+    /// Local virtual time in cycles. While compiled code runs on x86-64, it is in [`Counters`].
     pub cycles: u64,
-    /// Instructions retired since reset.
+    /// Instructions retired since reset, likewise.
     pub instret: u64,
+    /// Blocks begin only while `cycles` is less than this.
+    pub limit: u64,
     /// Array of the data TLB: [`TLB_ENTRIES`](crate::TLB_ENTRIES) entries of the first way, then as
     /// many of the second.
     pub data_tlb: *mut DataEntry,
@@ -60,8 +61,6 @@ pub struct Context {
     pub fetch_tlb: *mut FetchEntry,
     /// [`Jit::base`](crate::Jit::base).
     pub base: u64,
-    /// Blocks begin only while `cycles` is less than this.
-    pub limit: u64,
     /// Integer registers. Slot 32 takes results meant for `x0`; the rest pads the range of a masked
     /// index.
     pub x: [u64; 64],
@@ -148,17 +147,17 @@ impl Interrupts {
 #[derive(Default)]
 #[repr(C)]
 pub struct Counters {
-    /// Cycles until [`zero`](Self::zero), negative, above [`INSTRUCTION_BITS`] of instructions that
-    /// are not in [`Context::instret`] yet.
+    /// Cycles until [`zero`](Self::zero), negative, above 18 bits with the instructions that are not
+    /// in [`Context::instret`] yet.
     pub count: i64,
-    /// Virtual time in cycles: the limit, or [`MOST_AHEAD`] if that is further away.
+    /// Virtual time in cycles: the limit, or an earlier time if that is far away.
     pub zero: u64,
 }
 
 /// Low bits of [`Counters::count`].
 pub(crate) const INSTRUCTION_BITS: u32 = 18;
-/// Most cycles that compiled code runs before it returns. An instruction that is counted in the low
-/// bits takes a cycle or more, so these do not overflow.
+/// Most cycles from where counting begins to where blocks begin no more. An instruction that is
+/// counted in the low bits takes a cycle or more, so these do not overflow.
 const MOST_AHEAD: u64 = 1 << (INSTRUCTION_BITS - 1);
 
 impl Context {

@@ -18,6 +18,7 @@
 //!       │    ├── floating point, its host registers, atomics   (float.rs, copies.rs, atomic.rs)
 //!       │    ├── loads and stores, inline TLB probe            (memory.rs, group.rs, bases.rs)
 //!       │    ├── CSRs                                          (csr.rs)
+//!       │    ├── virtual time and instructions, on x86-64      (counters.rs)
 //!       │    └── branches, jumps, chains                       (control.rs)
 //!       └── shared state: block, registers; encodings          (compiler.rs, encode.rs)
 //! ```
@@ -221,8 +222,10 @@ impl Position {
     }
 }
 
-/// Executes one instruction. Called with current registers, cycles and instructions in the context,
-/// the whole block charged, and the program counter at the start of the page.
+/// Executes one instruction. Called with current registers in the context, the whole block charged,
+/// and the program counter at the start of the page. Cycles and instructions are current between
+/// [`Context::end_counting`] and [`Context::begin_counting`], which a helper that needs them calls
+/// first and last.
 pub type Helper = unsafe extern "C" fn(context: *mut Context, block: u32, at: Position) -> bool;
 
 /// A CSR access without its operand: the CSR's number in the low 12 bits, and the operation above.
@@ -305,7 +308,8 @@ pub struct Source<'a> {
 /// Why compiled code returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// The limit is reached before the block with this code.
+    /// Before the block with this code the limit is reached, or what is counted at once
+    /// ([`Counters`]).
     Limit(Code),
     /// The next block is not compiled.
     Unknown,

@@ -87,6 +87,8 @@ impl CodeView {
         }
         self.tables = Some(tables.clone());
         self.tables_version = version;
+        // It may be of another compiler.
+        self.kept = None;
         tlb.set_all_tables(no_code());
         Some(compiled.jit.base())
     }

@@ -127,8 +127,8 @@ impl Hart {
     #[inline]
     pub(crate) fn set_limit(&mut self) {
         let timers = self.timers.deadline(self.state.cycles);
-        self.turn.change = timers.min(self.inputs.lines().deadline);
-        self.state.limit = self.turn.end.min(self.turn.change);
+        self.turn.inputs_change = timers.min(self.inputs.lines().deadline);
+        self.state.limit = self.turn.end.min(self.turn.inputs_change);
     }
 
     /// `mideleg` as read: VS-level and guest external interrupts are always delegated.

@@ -122,7 +122,7 @@ impl Hart {
             }
             csr::MIDELEG => {
                 self.csr.mideleg = value & (S_BITS | CUSTOM_BITS);
-                self.recheck();
+                self.attention();
             }
             csr::MIE => self.write_mie(value, u64::MAX),
             csr::MTVEC => self.csr.mtvec = tvec(self.csr.mtvec, value),
@@ -131,6 +131,8 @@ impl Hart {
                 self.csr.menvcfg = self.envcfg_bits(self.csr.menvcfg, value, u64::MAX);
                 self.select_contexts();
                 self.set_timers();
+                // STCE decides where STIP comes from.
+                self.attention();
             }
             csr::MSTATEEN0..=csr::MSTATEEN3 => {
                 self.csr.mstateen[index] = value & self.stateen_mask(index);

@@ -1,7 +1,8 @@
 //! The second engine: blocks that run often are compiled to machine code of the host.
 //!
 //! ```text
-//! run_compiled ── attend, lookup                      as the interpreter does
+//! run_compiled ── attend, lookup                      as the interpreter does, unless the last turn
+//!  │                                                  ended in compiled code, and nothing happened
 //!  ├── cold block: interpreted, and counted
 //!  └── hot block: compiled, entered                   crates/jit
 //!        ├── jumps inside a page: chained             link
@@ -72,11 +73,7 @@ impl Hart {
         let mut since = self.state.cycles;
         let mut left = match self.code.take_kept(code) {
             // Nothing has changed since compiled code returned there.
-            Some(target) => {
-                self.watch.meter.set(Activity::Compiled);
-                self.prepare_timer();
-                self.enter_compiled(code, target, plat)
-            }
+            Some(target) => self.enter_compiled(code, target, plat),
             None => Left::Elsewhere,
         };
         loop {
@@ -91,7 +88,9 @@ impl Hart {
                 }
                 let stop = self.attend(code, plat, until);
                 if stop.is_some() {
-                    if let Left::Limit(target) = left {
+                    // Nothing was attended to that may have changed code or the program counter.
+                    let quiet = self.state.limit == self.turn.end;
+                    if let (Left::Limit(target), true) = (left, quiet) {
                         self.code.keep(target, code);
                     }
                     return stop;
@@ -109,7 +108,7 @@ impl Hart {
             }
             if let Some(target) = self.known(code) {
                 self.link(code, left, target);
-                left = self.prepare_and_enter(code, target, plat);
+                left = self.enter_compiled(code, target, plat);
                 continue;
             }
             if self.trigger_ahead(code) {
@@ -137,7 +136,7 @@ impl Hart {
                 continue;
             };
             self.link(code, left, target);
-            left = self.prepare_and_enter(code, target, plat);
+            left = self.enter_compiled(code, target, plat);
         }
     }
 
@@ -210,18 +209,7 @@ impl Hart {
         let _ = self.exec::<false>(code.insts(&block), code.cost(), plat, &mut NoObserver);
     }
 
-    /// Runs compiled code after the interpreter, or anything else that may have changed the hart.
-    fn prepare_and_enter(
-        &mut self,
-        code: &mut CodeCache,
-        target: Code,
-        plat: &mut dyn Platform,
-    ) -> Left {
-        self.prepare();
-        self.enter_compiled(code, target, plat)
-    }
-
-    /// Runs compiled code, for which the hart is prepared.
+    /// Runs compiled code.
     fn enter_compiled(
         &mut self,
         code: &mut CodeCache,
@@ -254,6 +242,7 @@ impl Hart {
         let session = Session { code, plat };
         self.state.session = (&raw const session).cast();
         self.watch.counts.entries += 1;
+        self.prepare();
         // SAFETY: the pointer is one to all of the hart, whose first field is the context.
         // `prepare` has set the context's pointers: the arrays are those of the TLB, which have the
         // lengths that the compiler assumes, registers are fields of this hart. TLB entries lead to

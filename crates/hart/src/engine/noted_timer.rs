@@ -62,6 +62,7 @@ impl Hart {
         let (first, last) = (noted.first, noted.last);
         let deadline = self.guest_timer_at(last / self.config.cycles_per_tick);
         self.timers.set_guest(deadline);
+        self.turn.inputs_change = self.turn.inputs_change.min(deadline);
         plat.record_timer_sets(&TimerSets {
             first,
             writes,

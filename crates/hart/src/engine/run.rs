@@ -7,7 +7,6 @@ use trapless_ledger::event::{Event, Raise, Wait};
 
 use crate::code::CodeCache;
 use crate::csr::interrupts::VS_BITS;
-use crate::engine::turn::Turn;
 use crate::hart::Hart;
 use crate::observe::Triggers;
 use crate::observe::activity::Activity;
@@ -218,13 +217,17 @@ impl Hart {
     /// with many harts are such.
     #[inline]
     fn only_time_passed(&self, plat: &dyn Platform) -> bool {
-        let Turn { end, change, .. } = self.turn;
-        self.state.limit == end
-            && self.state.cycles < change
+        let passed = self.state.limit == self.turn.end
+            && self.state.cycles < self.turn.inputs_change
             && !self.inputs.are_outdated(self.state.cycles)
             && self.pending_interrupt().is_none()
             && !self.context_due()
-            && !plat.stop_requested()
+            && !plat.stop_requested();
+        debug_assert!(
+            !passed || self.mip_value() & !self.state.interrupts.mip == 0,
+            "what makes an interrupt pending asks for attention"
+        );
+        passed
     }
 
     /// Updates caches after changes of code by other harts, devices and the code cache.

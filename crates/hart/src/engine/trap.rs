@@ -260,9 +260,10 @@ impl Hart {
 
     /// Changes the mode and everything that depends on it.
     pub(crate) fn set_mode(&mut self, mode: Mode) {
-        if (mode.v() || self.handles(mode)) && !self.mode.v() {
+        if (mode.v() || self.handles(mode)) && !self.mode.v() && self.csr.host_pending != 0 {
             // Interrupts that arrived meanwhile are pending for the guest as well.
             self.csr.host_pending = 0;
+            self.attention();
         }
         self.mode = mode;
         self.select_contexts();

@@ -12,10 +12,9 @@ pub(crate) const WRS_NTO_LIMIT: u64 = 100_000;
 pub(crate) struct Turn {
     /// `cycles` at which the present slice ends.
     pub end: u64,
-    /// `cycles` at which the hart's interrupts change by time alone, as known when the limit was
-    /// set.
+    /// `cycles` at which the hart's interrupts change by time alone, or earlier.
     #[serde(skip)]
-    pub change: u64,
+    pub inputs_change: u64,
     /// The hart waits in WFI.
     pub waiting: bool,
     wait_reported: bool,

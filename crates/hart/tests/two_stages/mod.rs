@@ -50,6 +50,8 @@ pub struct Custom {
     pub rung: Vec<DoorbellAccess>,
     /// What it drives.
     pub lines: Lines,
+    /// Those that the hart has seen.
+    pub reported: Lines,
     /// The handler of a user context that interrupts the guest once: its registers.
     pub context: Option<Exchanged>,
     /// What it interrupts.
@@ -95,7 +97,12 @@ impl Platform for Custom {
     }
 
     fn lines(&mut self, _: usize, _: u64) -> Lines {
+        self.reported = self.lines;
         self.lines
+    }
+
+    fn lines_changed(&self, _: usize) -> bool {
+        self.lines != self.reported
     }
 
     fn record(&mut self, _: &Event) {}
@@ -162,6 +169,7 @@ impl Bench {
                 answer: Err(DoorbellFault { mmio: false }),
                 rung: Vec::new(),
                 lines: Lines::default(),
+                reported: Lines::default(),
                 context: None,
                 kept: None,
             },

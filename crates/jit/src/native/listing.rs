@@ -209,6 +209,7 @@ fields! {
     csr.zero_block,
     float.frm, float.fflags, float.state, float.ready, float.used, float.clean, float.host_flags,
     interrupts.mip, interrupts.mie, interrupts.vsip, interrupts.vsie,
+    counters.count, counters.zero,
     timer.compare, timer.floor, timer.ceiling, timer.writes, timer.armed, timer.first, timer.last,
     reservation.host, reservation.size, reservation.value,
 }

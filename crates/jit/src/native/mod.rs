@@ -180,8 +180,8 @@ impl Jit {
         unsafe { slot.write(target) };
     }
 
-    /// Runs compiled code from `code` on until the limit is reached or the next block is not
-    /// compiled.
+    /// Runs compiled code from `code` on until the limit is reached, or what is counted at once
+    /// ([`Counters`](crate::Counters)), or the next block is not compiled.
     ///
     /// # Safety
     /// `context` must be valid for reads and writes, together with the structure of which it is the
@@ -302,6 +302,51 @@ mod tests {
                 assert!(matches!(left, Exit::Jump(_)), "{left:?}");
                 let (time, count) = (context.cycles, context.instret);
                 assert_eq!((time, count), (cycles + u64::from(cost), (1 << 40) + 3));
+            }
+        }
+    }
+
+    /// However long a loop runs, and whatever its blocks take, all is counted.
+    #[test]
+    fn loops_are_counted_to_their_end() {
+        // addi a0, a0, -1; beqz a0, 12; then nop; j -12
+        let blocks = [
+            block(&[0xfff5_0513, 0x0005_0663]),
+            block(&[0x0000_0013, 0xff5f_f06f]),
+        ];
+        for (cost, rounds) in [(2, 300_000), (9000, 100), (200_000, 5), (1 << 29, 3)] {
+            let source = |number: usize| Source {
+                block: number as u32,
+                offset: 8 * number as u32,
+                cost,
+                ..source(&blocks[number])
+            };
+            let sources = [source(0), source(1)];
+            let mut jit = jit();
+            let codes = jit.compile(&sources, &|_, _| None).unwrap();
+            let compiled = |offset: u32| match offset {
+                0 | 8 => Some((sources[offset as usize / 8], codes[offset as usize / 8])),
+                _ => None,
+            };
+            for region in [false, true] {
+                if region {
+                    jit.compile_region(0, &compiled, &|_| 1).expect("a loop");
+                }
+                let mut context = Context::default();
+                (context.pc, context.limit, context.x[10]) = (0x8000_0000, u64::MAX, rounds);
+                let mut at = codes[0];
+                // SAFETY: as above.
+                while let Exit::Limit(next) = unsafe { jit.enter(&raw mut context, at) } {
+                    at = next;
+                }
+                assert_eq!(
+                    (context.x[10], context.pc),
+                    (0, 0x8000_0010),
+                    "{cost} {region}"
+                );
+                let all = 2 * rounds - 1;
+                let counted = (context.cycles, context.instret);
+                assert_eq!(counted, (all * u64::from(cost), 2 * all), "{cost} {region}");
             }
         }
     }

@@ -57,12 +57,13 @@ impl<'a> Targets<'a> {
         Some(entry.1)
     }
 
-    /// The code by which other blocks reach one that is compiled, if that is not what is compiled
-    /// now: a copy takes over where a region ends.
-    pub fn original(&self, source: &Source<'_>) -> Option<usize> {
+    /// Where a block goes on that could not begin: at its `start`, unless it is the copy of one that
+    /// has code, which takes over where a region ends. No other block that is compiled has code.
+    pub fn again(&self, source: &Source<'_>, start: DynamicLabel) -> Target {
         let linked = source.crossing.is_none();
         let known = linked.then(|| (self.known)(source.page, source.offset));
-        Some(known.flatten()?.address() as usize)
+        let original = known.flatten().map(|code| code.address() as usize);
+        original.map_or(Target::Label(start), Target::Code)
     }
 
     /// Code for an offset of the page of block `from`, if it is known.

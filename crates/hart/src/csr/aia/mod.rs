@@ -143,7 +143,10 @@ impl Hart {
 
     pub(in crate::csr) fn write_vsip_aia(&mut self, value: u64) {
         let mask = self.csr.aia.hvien;
-        self.csr.aia.hvip = self.csr.aia.hvip & !mask | value & mask;
+        if mask != 0 {
+            self.csr.aia.hvip = self.csr.aia.hvip & !mask | value & mask;
+            self.attention();
+        }
     }
 
     pub(in crate::csr) fn write_vsie_aia(&mut self, value: u64) {

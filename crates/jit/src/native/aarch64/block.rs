@@ -11,6 +11,7 @@ use super::template::{Template, template_of};
 use super::trampolines;
 use crate::native::listing::Parts;
 use crate::native::region_code::RegionCode;
+use crate::native::target::Target;
 use crate::{Position, Source};
 
 impl<'a> BlockCompiler<'a> {
@@ -104,14 +105,16 @@ impl BlockCompiler<'_> {
     fn cold(&mut self, mut cold: Cold) {
         let offset = i64::from(self.source.offset);
         if let Some((limit_reached, start)) = cold.limit_reached {
-            let original = self.targets.original(self.source);
-            let there = original.map(|original| (original, self.ops.new_dynamic_label()));
-            let go_on = there.map_or(start, |(_, label)| label);
+            let again = self.targets.again(self.source, start);
+            let go_on = match again {
+                Target::Label(label) => label,
+                Target::Code(_) => self.ops.new_dynamic_label(),
+            };
             dynasm!(self.ops; .arch aarch64; =>limit_reached; adr x0, =>go_on);
             encode::add(&mut self.ops, PAGE, PAGE, offset);
             self.ops.jump(self.trampolines.limit as usize);
-            if let Some((original, label)) = there {
-                dynasm!(self.ops; .arch aarch64; =>label);
+            if let Target::Code(original) = again {
+                dynasm!(self.ops; .arch aarch64; =>go_on);
                 self.ops.jump(original);
             }
         }

@@ -63,7 +63,7 @@ pub(super) struct Underflow {
 /// Rarely executed code of a block; it is placed behind the hot code of all blocks of a batch.
 #[derive(Default)]
 pub(super) struct Cold {
-    /// Taken if the limit is reached at the block's start.
+    /// Taken if the limit is reached at the block's start, and that start.
     pub limit_reached: Option<(DynamicLabel, DynamicLabel)>,
     /// Taken if memory holds another instruction than the one across pages that was compiled.
     pub other: Option<DynamicLabel>,

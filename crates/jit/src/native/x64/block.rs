@@ -13,6 +13,7 @@ use super::template::{Template, template_of};
 use super::trampolines;
 use crate::native::listing::Parts;
 use crate::native::region_code::RegionCode;
+use crate::native::target::Target;
 use crate::{Position, Source};
 
 impl<'a> BlockCompiler<'a> {
@@ -112,9 +113,11 @@ impl BlockCompiler<'_> {
     pub fn cold(&mut self, mut cold: Cold) {
         if let Some((limit_reached, start)) = cold.limit_reached {
             let (offset, limit) = (self.source.offset as i32, self.trampolines.limit as usize);
-            let original = self.targets.original(self.source);
-            let there = original.map(|original| (original, self.ops.new_dynamic_label()));
-            let go_on = there.map_or(start, |(_, label)| label);
+            let again = self.targets.again(self.source, start);
+            let go_on = match again {
+                Target::Label(label) => label,
+                Target::Code(_) => self.ops.new_dynamic_label(),
+            };
             dynasm!(self.ops
                 ; .arch x64
                 ; =>limit_reached
@@ -122,8 +125,8 @@ impl BlockCompiler<'_> {
                 ; add r13, offset
                 ; jmp extern limit
             );
-            if let Some((original, label)) = there {
-                dynasm!(self.ops; .arch x64; =>label; jmp extern original);
+            if let Target::Code(original) = again {
+                dynasm!(self.ops; .arch x64; =>go_on; jmp extern original);
             }
         }
         if let Some(other) = cold.other {

@@ -217,13 +217,13 @@ impl Registers {
     }
 }
 
-/// Offset in [`Context`] of what `rbx` points to: `fetch_tlb`, `base` and `limit`, which come
-/// before the integer registers, and all but the last of these have displacements of 8 bits.
+/// Offset in [`Context`] of what `rbx` points to: `fetch_tlb` and `base`, which come before the
+/// integer registers, and all but the last two of these have displacements of 8 bits.
 pub(super) const BIAS: usize = offset_of!(Context, fetch_tlb) + 128;
 
 const _: () = {
-    assert!(offset_of!(Context, x) - offset_of!(Context, fetch_tlb) == 3 * 8);
-    assert!(offset_of!(Context, x) + 28 * 8 - BIAS < 128);
+    assert!(offset_of!(Context, x) - offset_of!(Context, fetch_tlb) == 2 * 8);
+    assert!(offset_of!(Context, x) + 29 * 8 - BIAS < 128);
 };
 
 /// Displacement from `rbx` of a field of [`Context`].
