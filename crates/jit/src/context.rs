@@ -147,8 +147,8 @@ impl Interrupts {
 #[derive(Default)]
 #[repr(C)]
 pub struct Counters {
-    /// Cycles until [`zero`](Self::zero), negative, above 18 bits with the instructions that are not
-    /// in [`Context::instret`] yet.
+    /// Cycles until [`zero`](Self::zero), negative, above 18 bits with the instructions that are
+    /// not in [`Context::instret`] yet.
     pub count: i64,
     /// Virtual time in cycles: the limit, or an earlier time if that is far away.
     pub zero: u64,

@@ -57,8 +57,9 @@ impl<'a> Targets<'a> {
         Some(entry.1)
     }
 
-    /// Where a block goes on that could not begin: at its `start`, unless it is the copy of one that
-    /// has code, which takes over where a region ends. No other block that is compiled has code.
+    /// Where a block goes on that could not begin: at its `start`, unless it is the copy of one
+    /// that has code, which takes over where a region ends. No other block that is compiled has
+    /// code.
     pub fn again(&self, source: &Source<'_>, start: DynamicLabel) -> Target {
         let linked = source.crossing.is_none();
         let known = linked.then(|| (self.known)(source.page, source.offset));
