@@ -279,8 +279,8 @@ fn virtual_local_interrupt_is_taken_at_once() {
     assert_eq!((bench.hart.mode(), bench.hart.pc()), (Mode::VS, VSTVEC));
 }
 
-/// What a hart itself makes pending is taken although nothing else happens: no input changes, and no
-/// debugger looks.
+/// What a hart itself makes pending is taken although nothing else happens: no input changes, and
+/// no debugger looks.
 #[test]
 fn interrupts_of_the_harts_own_making_are_taken() {
     let mut guest = Bench::new(Mode::VS);
