@@ -6,6 +6,7 @@ use common::Nothing;
 use trapless_asm::reg::{A0, RA, S0, S1, T0, T1, T2, ZERO};
 use trapless_asm::{Asm, addi, r};
 use trapless_hart::{CodeCache, Hart, HartConfig, Ram, Tiers};
+use vm_memory::{GuestAddress, GuestMemoryBackend};
 
 const RAM: u64 = 0x8000_0000;
 /// `addi a0, a0, N` and `ret`, of which N changes.
@@ -124,5 +125,36 @@ fn another_hart_executes_what_one_stored() {
             ROUNDS as u64 - 1,
             "compiled={compiled}"
         );
+    }
+}
+
+/// Promise: a hart that goes on in a loop from turn to turn executes what a device has written
+/// there, once another hart has executed `fence.i`.
+#[test]
+fn a_loop_that_goes_on_is_what_a_device_wrote() {
+    for compiled in [false, true] {
+        let ram = Ram::new(RAM, 1 << 20).expect("RAM");
+        // fence.i; j .
+        ram.store(RAM, 8, 0x0000_006F_0000_100F).expect("in RAM");
+        // addi a0, a0, 1; j -4
+        ram.store(OTHER_PAGE, 4, addi(A0, A0, 1).into())
+            .expect("in RAM");
+        ram.store(OTHER_PAGE + 4, 4, 0xFFDF_F06F).expect("in RAM");
+        let mut code = code(&ram, compiled);
+        let (mut fencer, mut reader) = (hart(0, &ram), hart(1, &ram));
+        reader.set_pc(OTHER_PAGE);
+        let turn = |hart: &mut Hart, code: &mut CodeCache| {
+            let (before, until) = (hart.x(A0 as usize), hart.now() + 100);
+            hart.run(code, &mut Nothing, until, None);
+            hart.x(A0 as usize) - before
+        };
+        let adds = [(); 4].map(|()| turn(&mut reader, &mut code));
+        assert_eq!(adds, [50; 4]);
+        let memory = ram.guest_memory().get_slice(GuestAddress(OTHER_PAGE), 4);
+        let memory = memory.expect("in RAM");
+        memory.copy_from(&addi(A0, A0, 2).to_le_bytes());
+        ram.written_by_device();
+        turn(&mut fencer, &mut code);
+        assert_eq!(turn(&mut reader, &mut code), 100, "compiled={compiled}");
     }
 }

@@ -60,8 +60,8 @@ pub(crate) struct Compiled {
     regions: u64,
     dropped: u64,
     resets: u64,
-    /// Changes when code that was compiled before must not be entered any more.
-    generation: u64,
+    /// Times that code of a page was dropped.
+    page_drops: u64,
 }
 
 /// A block that is to be compiled.
@@ -103,13 +103,14 @@ impl Compiled {
             regions: 0,
             dropped: 0,
             resets: 0,
-            generation: 0,
+            page_drops: 0,
         }
     }
 
-    /// A number that changes when any code is dropped, or has to be validated.
-    pub fn generation(&self) -> u64 {
-        self.generation
+    /// A number that changes when code of a page is dropped. When all is, or all pages have to be
+    /// validated, the version of the tables does.
+    pub fn page_drops(&self) -> u64 {
+        self.page_drops
     }
 
     /// Code of block `index`, which is at `offset` of its page, if it is compiled; else counts an
@@ -265,7 +266,7 @@ impl Compiled {
     /// Drops the code of `blocks`, which are all blocks of `page`. Hot ones will soon be compiled
     /// again.
     pub fn drop_page(&mut self, page: PageIndex, blocks: impl Iterator<Item = u32>) {
-        self.generation += 1;
+        self.page_drops += 1;
         for index in blocks {
             if let Some(state) = self.blocks.get_mut(index as usize) {
                 *state = State::Cold(0);
@@ -280,7 +281,6 @@ impl Compiled {
 
     /// Empties the tables, so that pages are validated before any of their blocks runs again.
     pub fn forget_places(&mut self) {
-        self.generation += 1;
         for waiting in self.waiting.drain(..) {
             self.blocks[waiting.index as usize] = State::Cold(0);
         }
@@ -301,7 +301,6 @@ impl Compiled {
     /// Drops all code.
     pub fn reset(&mut self) {
         self.resets += 1;
-        self.generation += 1;
         self.dropped += self.jit.size() as u64;
         self.jit.reset();
         self.blocks.clear();

@@ -45,7 +45,7 @@ impl CodeView {
     pub fn keep(&mut self, target: Code, code: &CodeCache) {
         self.kept = code
             .compiled()
-            .map(|compiled| (target, compiled.generation()));
+            .map(|compiled| (target, compiled.page_drops()));
     }
 
     /// The hart does not go on there.
@@ -58,9 +58,9 @@ impl CodeView {
     /// changed. Returns it once.
     #[inline]
     pub fn take_kept(&mut self, code: &CodeCache) -> Option<Code> {
-        let (target, generation) = self.kept.take()?;
+        let (target, drops) = self.kept.take()?;
         let compiled = code.compiled()?;
-        (generation == compiled.generation()).then_some(target)
+        (drops == compiled.page_drops()).then_some(target)
     }
 
     /// Address of the table of code for a page of RAM.
@@ -87,7 +87,7 @@ impl CodeView {
         }
         self.tables = Some(tables.clone());
         self.tables_version = version;
-        // It may be of another compiler.
+        // It may have been dropped, or be of another compiler.
         self.kept = None;
         tlb.set_all_tables(no_code());
         Some(compiled.jit.base())
