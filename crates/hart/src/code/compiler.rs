@@ -60,8 +60,6 @@ pub(crate) struct Compiled {
     regions: u64,
     dropped: u64,
     resets: u64,
-    /// Times that code of a page was dropped.
-    page_drops: u64,
 }
 
 /// A block that is to be compiled.
@@ -103,14 +101,7 @@ impl Compiled {
             regions: 0,
             dropped: 0,
             resets: 0,
-            page_drops: 0,
         }
-    }
-
-    /// A number that changes when code of a page is dropped. When all is, or all pages have to be
-    /// validated, the version of the tables does.
-    pub fn page_drops(&self) -> u64 {
-        self.page_drops
     }
 
     /// Code of block `index`, which is at `offset` of its page, if it is compiled; else counts an
@@ -266,7 +257,6 @@ impl Compiled {
     /// Drops the code of `blocks`, which are all blocks of `page`. Hot ones will soon be compiled
     /// again.
     pub fn drop_page(&mut self, page: PageIndex, blocks: impl Iterator<Item = u32>) {
-        self.page_drops += 1;
         for index in blocks {
             if let Some(state) = self.blocks.get_mut(index as usize) {
                 *state = State::Cold(0);

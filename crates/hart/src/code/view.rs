@@ -24,7 +24,7 @@ pub(crate) struct CodeView {
     tables: Option<Arc<CodeTables>>,
     tables_version: u32,
     /// See [`keep`](Self::keep).
-    kept: Option<(Code, u64)>,
+    kept: Option<Code>,
 }
 
 impl CodeView {
@@ -42,10 +42,8 @@ impl CodeView {
 
     /// Keeps the code at which a turn ends.
     #[inline]
-    pub fn keep(&mut self, target: Code, code: &CodeCache) {
-        self.kept = code
-            .compiled()
-            .map(|compiled| (target, compiled.page_drops()));
+    pub fn keep(&mut self, target: Code) {
+        self.kept = Some(target);
     }
 
     /// The hart does not go on there.
@@ -54,13 +52,10 @@ impl CodeView {
         self.kept = None;
     }
 
-    /// The code at which the last turn ended, if it may still be entered by a hart that has not
-    /// changed. Returns it once.
+    /// The code at which the last turn ended, unless it was dropped since. Returns it once.
     #[inline]
-    pub fn take_kept(&mut self, code: &CodeCache) -> Option<Code> {
-        let (target, drops) = self.kept.take()?;
-        let compiled = code.compiled()?;
-        (drops == compiled.page_drops()).then_some(target)
+    pub fn take_kept(&mut self) -> Option<Code> {
+        self.kept.take()
     }
 
     /// Address of the table of code for a page of RAM.
@@ -97,6 +92,7 @@ impl CodeView {
     #[inline]
     pub fn forget_changed(&mut self, code: &CodeCache, ram: &Ram) {
         if code.changes() != self.changes {
+            self.kept = None;
             self.forget_pages(code, ram);
             self.changes = code.changes();
         }

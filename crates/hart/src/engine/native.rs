@@ -71,7 +71,7 @@ impl Hart {
         until: u64,
     ) -> Option<Stop> {
         let mut since = self.state.cycles;
-        let mut left = match self.code.take_kept(code) {
+        let mut left = match self.code.take_kept() {
             // Nothing has changed since compiled code returned there.
             Some(target) => self.enter_compiled(code, target, plat),
             None => Left::Elsewhere,
@@ -91,7 +91,7 @@ impl Hart {
                     // Nothing was attended to that may have changed code or the program counter.
                     let quiet = self.state.limit == self.turn.end;
                     if let (Left::Limit(target), true) = (left, quiet) {
-                        self.code.keep(target, code);
+                        self.code.keep(target);
                     }
                     return stop;
                 }
