@@ -173,6 +173,8 @@ golden! {
     linked_loop: 0x100 [0xfff5_0513, 0xfe05_1ee3], 0x108 [0xff9f_f06f];
     // jal ra,+2048 out of the page; then ret; then jalr a0,16(a1)
     jumps: 0xffa [0x0010_00ef], 0x200 [0x0000_8067], 0x204 [0x0105_8567];
+    // jal ra,+4096; jalr ra,0(a1)
+    calls: 0x100 [0x0000_10ef], 0x110 [0x0005_80e7];
     // ecall: the last instruction is a helper's; cbo.zero (a0); hlv.d a0,(a1), a helper's inside a
     // block; j
     helpers: 0x000 [0x0000_0073], 0x004 [0x0045_200f, 0x6c05_c573, 0x0080_006f];

@@ -118,7 +118,7 @@ impl BlockCompiler<'_> {
             self.call_offset(target);
         } else {
             encode::copy(&mut self.ops, X16, X0);
-            self.ops.call(self.trampolines.lookup as usize);
+            trampolines::call_by_lookup(&mut self.ops, self.trampolines.second_way);
         }
         dynasm!(self.ops; .arch aarch64; =>returned);
     }
@@ -136,7 +136,7 @@ impl BlockCompiler<'_> {
             return dynasm!(self.ops; .arch aarch64; bl =>unlinked);
         }
         encode::add(&mut self.ops, X16, PAGE, offset.into());
-        self.ops.call(self.trampolines.lookup as usize);
+        trampolines::call_by_lookup(&mut self.ops, self.trampolines.second_way);
     }
 
     /// Emits a jump to the guest's address in `x0`.

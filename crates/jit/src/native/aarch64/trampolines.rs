@@ -28,10 +28,8 @@ pub(crate) struct Trampolines {
     /// Called with the address of a page in `x0`: returns its addend in `x1` and Z set if the fetch
     /// TLB has it. Changes `x2`.
     pub fetch: u64,
-    /// Continues [`lookup`] in the second way of the fetch TLB.
+    /// Jumped to or called after [`find`]: goes on in the second way of the fetch TLB, or leaves.
     pub second_way: u64,
-    /// Jumps to the code for the program counter in `x16`, or leaves.
-    pub lookup: u64,
     /// Target of unlinked jumps, with [`unlinked`] in `x0`.
     pub unlinked: u64,
     /// Jumped to with the block in `x1` and the position in `x0`: executes the block from that
@@ -127,8 +125,8 @@ fn look_in_second_way(ops: &mut Assembler) {
         ; cmp x2, x21
         ; b.ne >no
     );
-    enter_by_table(ops);
-    dynasm!(ops; .arch aarch64; no: ; mov x21, x16; movn x0, 0);
+    read_table(ops);
+    dynasm!(ops; .arch aarch64; br x2; no: ; mov x21, x16; movn x0, 0);
     leave_compiled(ops);
 }
 
@@ -246,8 +244,9 @@ const WAY: u32 = (TLB_ENTRIES << 5) as u32;
 /// From the start of an entry of the data TLB to its window.
 const WINDOW: u32 = std::mem::offset_of!(crate::DataEntry, window) as u32;
 
-/// Jumps to the code for the program counter in `x16`, or leaves.
-pub(super) fn lookup(ops: &mut Assembler, second_way: u64) {
+/// Searches the first way of the fetch TLB for the page of the program counter in `x16`: the page
+/// is in `x21`, its entry at `x1` if Z is set. Otherwise [`Trampolines::second_way`] goes on.
+fn find(ops: &mut Assembler) {
     dynasm!(ops
         ; .arch aarch64
         ; ubfx x1, x16, 12, TLB_BITS
@@ -255,24 +254,40 @@ pub(super) fn lookup(ops: &mut Assembler, second_way: u64) {
         ; and x21, x16, !0xFFF
         ; ldr x2, [x1]
         ; cmp x2, x21
-        ; b.eq >found
     );
-    ops.jump(second_way as usize);
-    dynasm!(ops; .arch aarch64; found:);
-    enter_by_table(ops);
 }
 
-/// Jumps to the code for the program counter in `x16`, whose page is in `x21` and in the fetch
-/// TLB's entry at `x1`. Tables have offset 0 where no code is known, which leaves.
-fn enter_by_table(ops: &mut Assembler) {
+/// After [`find`], reads the page's table: the address of the code is in `x2`. Tables have offset 0
+/// where no code is known, which leaves.
+fn read_table(ops: &mut Assembler) {
     dynasm!(ops
         ; .arch aarch64
         ; ldr x2, [x1, 16]
         ; ubfx x3, x16, 1, 11
         ; ldr w2, [x2, x3, lsl 2]
         ; add x2, x26, x2
-        ; br x2
     );
+}
+
+/// Jumps to the code for the program counter in `x16`, or leaves.
+pub(super) fn lookup(ops: &mut Assembler, second_way: u64) {
+    find(ops);
+    dynasm!(ops; .arch aarch64; b.eq >found);
+    ops.jump(second_way as usize);
+    dynasm!(ops; .arch aarch64; found:);
+    read_table(ops);
+    dynasm!(ops; .arch aarch64; br x2);
+}
+
+/// Calls the code for the program counter in `x16`, or leaves. Each call has its own lookup: the
+/// host predicts badly where one jump goes that all of them share.
+pub(super) fn call_by_lookup(ops: &mut Assembler, second_way: u64) {
+    find(ops);
+    dynasm!(ops; .arch aarch64; b.eq >found);
+    ops.call(second_way as usize);
+    dynasm!(ops; .arch aarch64; b >returned; found:);
+    read_table(ops);
+    dynasm!(ops; .arch aarch64; blr x2; returned:);
 }
 
 /// Exchanges the entry at `x1` with that of the second way at `x16`: of two pages that share a
@@ -369,7 +384,6 @@ impl Trampolines {
             (self.crossing, "leave_crossing"),
             (self.fetch, "probe_fetch"),
             (self.second_way, "second_way"),
-            (self.lookup, "lookup"),
             (self.unlinked, "unlinked"),
             (self.finish, "finish"),
             (self.execute, "execute"),
@@ -403,7 +417,6 @@ impl Trampolines {
         let crossing = piece(&|ops| leave_with(ops, CROSSING))?;
         let fetch = piece(&fetch)?;
         let second_way = piece(&look_in_second_way)?;
-        let lookup_piece = piece(&|ops| lookup(ops, second_way))?;
         let unlinked = piece(&|ops| leave_unlinked(ops, out))?;
         let resume = piece(&|ops| {
             drop_frames(ops);
@@ -431,7 +444,6 @@ impl Trampolines {
             crossing,
             fetch,
             second_way,
-            lookup: lookup_piece,
             unlinked,
             finish,
             execute,

@@ -187,6 +187,10 @@ impl BlockCompiler<'_> {
                 }
             }
         }
+        cold.elsewhere.append(&mut self.cold.elsewhere);
+        for (from, to, back) in cold.elsewhere {
+            self.elsewhere(from, to, back);
+        }
     }
 
     /// What is seen of the result of a word operation: its low word, if the instructions up to the

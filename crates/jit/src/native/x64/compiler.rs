@@ -9,7 +9,7 @@ use super::copies::{Copies, Xmm};
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::lifetimes::Lifetimes;
 use super::regs::{Host, Place, RAX, RBX, Registers, x_at};
-use super::trampolines::Trampolines;
+use super::trampolines::{Goal, Trampolines};
 use crate::native::bases::Bases;
 use crate::native::precision::Nan;
 use crate::native::probe::Probe;
@@ -88,6 +88,8 @@ pub(super) struct Cold {
     pub unmatched: Option<DynamicLabel>,
     /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
+    /// Lookups that go on in the second way of the fetch TLB, and where calls return.
+    pub elsewhere: Vec<(DynamicLabel, Goal, Option<DynamicLabel>)>,
     pub beside: Beside,
     pub groups: Vec<GroupSlow>,
     pub unknown: Vec<Unknown>,

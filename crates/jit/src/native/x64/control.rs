@@ -1,13 +1,13 @@
 //! Branches, jumps, and chaining of blocks.
 
 use dynasm::dynasm;
-use dynasmrt::{DynasmApi, DynasmLabelApi};
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG, Op};
 
 use super::compiler::BlockCompiler;
 use super::encode::{self, ADDRESS, Alu, Width};
 use super::regs::{R13, RAX, RCX, at};
-use super::trampolines;
+use super::trampolines::{self, Goal};
 use crate::native::target::{LAST_PARCEL, Target, is_link};
 
 impl BlockCompiler<'_> {
@@ -80,8 +80,8 @@ impl BlockCompiler<'_> {
             if inst.op == Op::Jal {
                 self.call(target);
             } else {
-                let lookup = self.trampolines.lookup as usize;
-                dynasm!(self.ops; .arch x64; mov r13, rcx; call extern lookup);
+                dynasm!(self.ops; .arch x64; mov r13, rcx);
+                self.call_by_lookup(Goal::Address);
             }
             // What was called returns here.
             dynasm!(self.ops; .arch x64; pop r13);
@@ -128,9 +128,42 @@ impl BlockCompiler<'_> {
             self.cold.gotos.push((unlinked, offset));
             return dynasm!(self.ops; .arch x64; call =>unlinked);
         }
-        let lookup = self.trampolines.lookup as usize;
-        encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, R13, offset);
-        dynasm!(self.ops; .arch x64; call extern lookup);
+        self.call_by_lookup(Goal::Offset(offset));
+    }
+
+    /// Emits a call of code that is looked up. Each such call has its own lookup: the host predicts
+    /// badly where one jump goes that all of them share.
+    fn call_by_lookup(&mut self, to: Goal) {
+        let (elsewhere, back) = (self.ops.new_dynamic_label(), self.ops.new_dynamic_label());
+        to.find(&mut self.ops);
+        dynasm!(self.ops; .arch x64; jne =>elsewhere);
+        to.read_table(&mut self.ops);
+        dynasm!(self.ops; .arch x64; call rcx; =>back);
+        self.cold.elsewhere.push((elsewhere, to, Some(back)));
+    }
+
+    /// Emits a jump to `offset` from the start of the page, whose code is looked up.
+    pub fn go_by_lookup(&mut self, offset: i32) {
+        let elsewhere = self.ops.new_dynamic_label();
+        let to = Goal::Offset(offset);
+        to.find(&mut self.ops);
+        dynasm!(self.ops; .arch x64; jne =>elsewhere);
+        to.read_table(&mut self.ops);
+        dynasm!(self.ops; .arch x64; jmp rcx);
+        self.cold.elsewhere.push((elsewhere, to, None));
+    }
+
+    /// Emits what lookups do whose page is not in the first way of the fetch TLB.
+    pub fn elsewhere(&mut self, from: DynamicLabel, to: Goal, back: Option<DynamicLabel>) {
+        let second_way = self.trampolines.second_way as usize;
+        dynasm!(self.ops; .arch x64; =>from);
+        if let Goal::Offset(offset) = to {
+            encode::memory(&mut self.ops, ADDRESS, R13, R13, offset);
+        }
+        match back {
+            Some(back) => dynasm!(self.ops; .arch x64; call extern second_way; jmp =>back),
+            None => dynasm!(self.ops; .arch x64; jmp extern second_way),
+        }
     }
 
     /// Emits a jump to the guest's address in `rcx`.
@@ -158,9 +191,7 @@ impl BlockCompiler<'_> {
         // The last parcel may begin an instruction across pages at one time and a block at another:
         // such jumps always go through the table.
         if !(0..LAST_PARCEL).contains(&offset) || self.source.crossing.is_some() {
-            encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, R13, offset);
-            trampolines::lookup(&mut self.ops, self.trampolines.second_way);
-            return;
+            return self.go_by_lookup(offset);
         }
         let site = *self.sites as i32;
         *self.sites += 1;

@@ -76,14 +76,9 @@ impl BlockCompiler<'_> {
         );
         self.put(inst.rd, RAX);
         let next = at.offset() as i32 + i32::from(inst.len);
-        let lookup = self.trampolines.lookup as usize;
-        dynasm!(self.ops
-            ; .arch x64
-            ; je =>back
-            ; add r13, next
-            ; jmp extern lookup
-            ; refused:
-        );
+        dynasm!(self.ops; .arch x64; je =>back);
+        self.go_by_lookup(next);
+        dynasm!(self.ops; .arch x64; refused:);
         self.finish(at);
     }
 

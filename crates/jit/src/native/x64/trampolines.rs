@@ -3,8 +3,8 @@
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
-use super::encode::{self, Alu, Assembler, LOAD_64, Width};
-use super::regs::{Host, PINNED, R13, R15, RBX, RCX, RDX, at, x_at};
+use super::encode::{self, ADDRESS, Alu, Assembler, LOAD_64, Width};
+use super::regs::{Host, PINNED, R13, R15, RAX, RBX, RCX, RDX, at, x_at};
 use crate::context::HOST_FLAGS;
 use crate::native::buffer::Buffer;
 use crate::native::probe::Probe;
@@ -26,10 +26,9 @@ pub(crate) struct Trampolines {
     /// Called with the address of a page in `rax`: returns its addend in `rcx` and ZF set if the
     /// fetch TLB has it. Changes `rdx`.
     pub fetch: u64,
-    /// Continues [`lookup`] in the second way of the fetch TLB.
+    /// Jumped to or called after [`Goal::find`]: goes on in the second way of the fetch TLB, or
+    /// leaves.
     pub second_way: u64,
-    /// Jumps to the code for the program counter in `r13`, or leaves.
-    pub lookup: u64,
     /// Target of unlinked jumps, with [`unlinked`] in `eax`.
     pub unlinked: u64,
     /// Jumped to with the block in `ecx` and the position in `eax`: executes the block from that
@@ -122,7 +121,8 @@ fn look_in_second_way(ops: &mut Assembler, leave: usize) {
         ; jne extern leave
         ; add rdx, WAY
     );
-    enter_by_table(ops);
+    Goal::Address.read_table(ops);
+    dynasm!(ops; .arch x64; jmp rcx);
 }
 
 /// [`Trampolines::unlinked`].
@@ -165,12 +165,12 @@ pub(super) fn drop_frames(ops: &mut Assembler) {
     dynasm!(ops; .arch x64; mov rsp, [rbx + at!(stack)]);
 }
 
-/// Returns from a trampoline after a helper, without the frames of the guest's calls. Changes
-/// `rcx`.
+/// Returns from a trampoline after a helper, without the frames of the guest's calls, by the host's
+/// return: a jump would be one for all blocks, which the host predicts badly. Changes `rcx`.
 fn return_without_frames(ops: &mut Assembler) {
     dynasm!(ops; .arch x64; pop rcx);
     drop_frames(ops);
-    dynasm!(ops; .arch x64; jmp rcx);
+    dynasm!(ops; .arch x64; push rcx; ret);
 }
 
 /// Spills registers to the context.
@@ -241,37 +241,59 @@ const WAY: i32 = (TLB_ENTRIES << 5) as i32;
 /// From the start of an entry of the data TLB to its window.
 const WINDOW: i32 = std::mem::offset_of!(crate::DataEntry, window) as i32;
 
+/// Where a jump goes that looks up its target.
+#[derive(Clone, Copy)]
+pub(super) enum Goal {
+    /// To the address in `r13`.
+    Address,
+    /// To this offset from the start of the page, whose address is in `r13`.
+    Offset(i32),
+}
+
+impl Goal {
+    /// Offset from the page in `r13` of the page it leads to, and offset in that page.
+    fn split(offset: i32) -> (i32, i32) {
+        (offset & -4096, offset & 4095)
+    }
+
+    /// Emits a search of the first way of the fetch TLB: the page is in `rax`, its entry at `rdx`
+    /// if ZF is set. Otherwise [`Trampolines::second_way`] goes on, with the program counter in
+    /// `r13`.
+    pub fn find(self, ops: &mut Assembler) {
+        match self {
+            Self::Address => dynasm!(ops; .arch x64; rorx edx, r13d, FETCH_SHIFT),
+            Self::Offset(offset) => {
+                encode::memory(ops, ADDRESS, RAX, R13, Self::split(offset).0);
+                dynasm!(ops; .arch x64; rorx edx, eax, FETCH_SHIFT);
+            }
+        }
+        dynasm!(ops; .arch x64; and edx, FETCH_MASK);
+        encode::alu_memory(ops, Alu::Add, Width::Bits64, RDX, RBX, at!(fetch_tlb));
+        if let Self::Address = self {
+            dynasm!(ops; .arch x64; mov rax, r13; and rax, -4096);
+        }
+        dynasm!(ops; .arch x64; cmp [rdx], rax);
+    }
+
+    /// Emits a look at the page's table, after [`find`](Self::find): the address of the code is in
+    /// `rcx`, that of its page in `r13`. Tables have offset 0 where no code is known, which leaves.
+    pub fn read_table(self, ops: &mut Assembler) {
+        encode::memory(ops, LOAD_64, RCX, RDX, 16);
+        match self {
+            Self::Address => dynasm!(ops; .arch x64; mov edx, r13d; xor edx, eax),
+            Self::Offset(offset) => dynasm!(ops; .arch x64; mov edx, Self::split(offset).1),
+        }
+        dynasm!(ops; .arch x64; mov ecx, [rcx + rdx * 2]; mov r13, rax);
+        encode::alu_memory(ops, Alu::Add, Width::Bits64, RCX, RBX, at!(base));
+    }
+}
+
 /// Jumps to the code for the program counter in `r13`, or leaves.
 pub(super) fn lookup(ops: &mut Assembler, second_way: u64) {
     let second_way = second_way as usize;
-    dynasm!(ops
-        ; .arch x64
-        ; rorx edx, r13d, FETCH_SHIFT
-        ; and edx, FETCH_MASK
-    );
-    encode::alu_memory(ops, Alu::Add, Width::Bits64, RDX, RBX, at!(fetch_tlb));
-    dynasm!(ops
-        ; .arch x64
-        ; mov rax, r13
-        ; and rax, -4096
-        ; cmp [rdx], rax
-        ; jne extern second_way
-    );
-    enter_by_table(ops);
-}
-
-/// Jumps to the code for the program counter in `r13`, whose page is in `rax` and in the fetch
-/// TLB's entry at `rdx`. Tables have offset 0 where no code is known, which leaves.
-fn enter_by_table(ops: &mut Assembler) {
-    encode::memory(ops, LOAD_64, RCX, RDX, 16);
-    dynasm!(ops
-        ; .arch x64
-        ; mov edx, r13d
-        ; xor edx, eax
-        ; mov ecx, [rcx + rdx * 2]
-        ; mov r13, rax
-    );
-    encode::alu_memory(ops, Alu::Add, Width::Bits64, RCX, RBX, at!(base));
+    Goal::Address.find(ops);
+    dynasm!(ops; .arch x64; jne extern second_way);
+    Goal::Address.read_table(ops);
     dynasm!(ops; .arch x64; jmp rcx);
 }
 
@@ -407,7 +429,6 @@ impl Trampolines {
             (self.crossing, "leave_crossing"),
             (self.fetch, "probe_fetch"),
             (self.second_way, "second_way"),
-            (self.lookup, "lookup"),
             (self.unlinked, "unlinked"),
             (self.finish, "finish"),
             (self.execute, "execute"),
@@ -446,7 +467,6 @@ impl Trampolines {
         })?;
         let fetch = piece(&fetch)?;
         let second_way = piece(&|ops| look_in_second_way(ops, leave as usize))?;
-        let lookup_piece = piece(&|ops| lookup(ops, second_way))?;
         let unlinked = piece(&|ops| leave_unlinked(ops, out))?;
         let resume = piece(&|ops| {
             drop_frames(ops);
@@ -475,7 +495,6 @@ impl Trampolines {
             crossing,
             fetch,
             second_way,
-            lookup: lookup_piece,
             unlinked,
             finish,
             execute,
