@@ -29,6 +29,8 @@ pub(super) struct Emitted {
     pub entered: Vec<Range<usize>>,
     /// Where the code of each block is: those of the region, then the others.
     pub parts: Vec<Parts>,
+    /// Sites, and where their jumps go until they are linked.
+    pub stubs: Vec<(u32, usize)>,
 }
 
 impl Jit {
@@ -38,8 +40,10 @@ impl Jit {
         if self.sites as usize + 2 * sources.len() > SITES {
             return None;
         }
-        let (first, start) = (self.sites, self.buffer.next());
-        let Emitted { code, parts, .. } = self.emit(None, sources, known)?;
+        let start = self.buffer.next();
+        let Emitted {
+            code, parts, stubs, ..
+        } = self.emit(None, sources, known)?;
         self.buffer.append(&code)?;
         if let Some(listing) = &mut self.listing {
             listing.batch(&Batch {
@@ -49,7 +53,7 @@ impl Jit {
                 start: start as u64,
             });
         }
-        self.unlink(first);
+        self.unlink(start, &stubs);
         let code = |parts: Parts| code_at(start, &parts.hot);
         parts.into_iter().map(code).collect()
     }
@@ -98,7 +102,7 @@ impl Jit {
                 &emitted.entered,
             );
         }
-        self.unlink(first);
+        self.unlink(start, &emitted.stubs);
         let diverted = heads.iter().zip(&emitted.entered).map(|(source, entered)| {
             let (_, old) = compiled(source.offset)?;
             let code = code_at(start, entered)?;

@@ -107,10 +107,10 @@ impl Jit {
         })
     }
 
-    /// Lets jumps from `first` on return.
-    fn unlink(&mut self, first: u32) {
-        for site in first..self.sites {
-            self.set(site, self.trampolines.unlinked);
+    /// Lets jumps return, those of sites with stubs in the code at `start`.
+    fn unlink(&mut self, start: usize, stubs: &[(u32, usize)]) {
+        for &(site, stub) in stubs {
+            self.set(site, (start + stub) as u64);
         }
     }
 

@@ -168,6 +168,10 @@ impl BlockCompiler<'_> {
                 }
             }
         }
+        cold.unlinked.append(&mut self.cold.unlinked);
+        for (site, offset) in cold.unlinked {
+            self.unlinked(site, offset);
+        }
     }
 
     /// Emits an instruction inside the block.

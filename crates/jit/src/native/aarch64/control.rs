@@ -131,9 +131,8 @@ impl BlockCompiler<'_> {
             None => {}
         }
         if (0..LAST_PARCEL).contains(&offset) {
-            let unlinked = self.ops.new_dynamic_label();
-            self.cold.gotos.push((unlinked, offset));
-            return dynasm!(self.ops; .arch aarch64; bl =>unlinked);
+            self.load_site(offset);
+            return dynasm!(self.ops; .arch aarch64; blr x16);
         }
         encode::add(&mut self.ops, X16, PAGE, offset.into());
         trampolines::call_by_lookup(&mut self.ops, self.trampolines.second_way);
@@ -171,14 +170,24 @@ impl BlockCompiler<'_> {
             trampolines::lookup(&mut self.ops, self.trampolines.second_way);
             return;
         }
+        self.load_site(offset);
+        dynasm!(self.ops; .arch aarch64; br x16);
+    }
+
+    /// Emits a load to `x16` of where a jump or call to `offset` in the page goes, which is linked
+    /// once there is code.
+    fn load_site(&mut self, offset: i32) {
         let site = *self.sites;
         *self.sites += 1;
-        encode::set(
-            &mut self.ops,
-            X0,
-            trampolines::unlinked(site, offset as u32),
-        );
+        self.cold.unlinked.push((site, offset));
         self.ops.load_from(X16, self.slots + 8 * site as usize);
-        dynasm!(self.ops; .arch aarch64; br x16);
+    }
+
+    /// Emits what a site's jump does before it is linked.
+    pub fn unlinked(&mut self, site: u32, offset: i32) {
+        self.stubs.push((site, self.ops.offset().0));
+        let request = trampolines::unlinked(site, offset as u32);
+        encode::set(&mut self.ops, X0, request);
+        self.ops.jump(self.trampolines.unlinked as usize);
     }
 }

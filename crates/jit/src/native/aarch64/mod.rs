@@ -69,6 +69,7 @@ impl Jit {
             targets,
             slots: self.buffer.data(),
             sites: &mut self.sites,
+            stubs: Vec::new(),
             at: 0,
             cold: Cold::default(),
             registers: Registers::of_blocks(),
@@ -82,6 +83,7 @@ impl Jit {
             code: block.ops.finalize()?,
             entered,
             parts,
+            stubs: block.stubs,
         })
     }
 }

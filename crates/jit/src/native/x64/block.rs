@@ -191,6 +191,10 @@ impl BlockCompiler<'_> {
         for (from, to, back) in cold.elsewhere {
             self.elsewhere(from, to, back);
         }
+        cold.unlinked.append(&mut self.cold.unlinked);
+        for (site, offset) in cold.unlinked {
+            self.unlinked(site, offset);
+        }
     }
 
     /// What is seen of the result of a word operation: its low word, if the instructions up to the

@@ -88,6 +88,8 @@ pub(super) struct Cold {
     pub unmatched: Option<DynamicLabel>,
     /// Taken branches to offsets that have no code yet.
     pub gotos: Vec<(DynamicLabel, i32)>,
+    /// Sites, and the offsets in the page that their jumps go to.
+    pub unlinked: Vec<(u32, i32)>,
     /// Lookups that go on in the second way of the fetch TLB, and where calls return.
     pub elsewhere: Vec<(DynamicLabel, Goal, Option<DynamicLabel>)>,
     pub beside: Beside,
@@ -120,6 +122,8 @@ pub(super) struct BlockCompiler<'a> {
     pub slots: usize,
     /// Sites allocated.
     pub sites: &'a mut u32,
+    /// Where the code is to which each site's jump goes until it is linked.
+    pub stubs: Vec<(u32, usize)>,
     /// Offset in the page of the instruction being compiled.
     pub at: i32,
     pub cold: Cold,

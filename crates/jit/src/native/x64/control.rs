@@ -6,9 +6,13 @@ use trapless_isa::inst::{Inst, NO_REG, Op};
 
 use super::compiler::BlockCompiler;
 use super::encode::{self, ADDRESS, Alu, Width};
-use super::regs::{R13, RAX, RCX, at};
+use super::regs::{Host, R13, RAX, RCX, at};
 use super::trampolines::{self, Goal};
 use crate::native::target::{LAST_PARCEL, Target, is_link};
+
+/// Second bytes of indirect calls and jumps by memory at a distance.
+const CALL: u8 = 0x15;
+const JUMP: u8 = 0x25;
 
 impl BlockCompiler<'_> {
     /// Emits the taken path of a conditional branch; execution falls through if it is not taken.
@@ -74,9 +78,9 @@ impl BlockCompiler<'_> {
             }
             dynasm!(self.ops; .arch x64; and rcx, -2);
         }
-        self.link(inst.rd, link);
+        let address = self.link(inst.rd, link);
         if call {
-            self.push_frame(inst.rd);
+            self.push_frame(address);
             if inst.op == Op::Jal {
                 self.call(target);
             } else {
@@ -98,12 +102,12 @@ impl BlockCompiler<'_> {
         None
     }
 
-    /// Emits the first half of a frame, the return address in guest register `rd`; the host's
-    /// instruction `call` makes the other half. So the host predicts the guest's returns.
+    /// Emits the first half of a frame, the return address in `address`; the host's instruction
+    /// `call` makes the other half. So the host predicts the guest's returns.
     ///
     /// A frame is only followed while nothing but compiled code has run since, which changes
     /// neither translation nor code: the return leads where a lookup would.
-    fn push_frame(&mut self, rd: u8) {
+    fn push_frame(&mut self, address: Host) {
         let (full, back) = (self.ops.new_dynamic_label(), self.ops.new_dynamic_label());
         self.cold.full = Some((full, back));
         dynasm!(self.ops
@@ -112,7 +116,6 @@ impl BlockCompiler<'_> {
             ; jbe =>full
             ; =>back
         );
-        let address = self.value(rd, RAX);
         dynasm!(self.ops; .arch x64; push Rq(address));
     }
 
@@ -124,9 +127,7 @@ impl BlockCompiler<'_> {
             None => {}
         }
         if (0..LAST_PARCEL).contains(&offset) {
-            let unlinked = self.ops.new_dynamic_label();
-            self.cold.gotos.push((unlinked, offset));
-            return dynasm!(self.ops; .arch x64; call =>unlinked);
+            return self.by_site(CALL, offset);
         }
         self.call_by_lookup(Goal::Offset(offset));
     }
@@ -172,13 +173,15 @@ impl BlockCompiler<'_> {
         trampolines::lookup(&mut self.ops, self.trampolines.second_way);
     }
 
-    /// Writes the return address, which is at `offset` of the page. Changes `rax` only.
-    fn link(&mut self, rd: u8, offset: i32) {
+    /// Writes the return address, which is at `offset` of the page. Changes `rax` only. Returns the
+    /// host register that has it, too.
+    fn link(&mut self, rd: u8, offset: i32) -> Host {
+        let host = self.target(rd);
         if rd != 0 && rd != NO_REG {
-            let host = self.target(rd);
             encode::memory(&mut self.ops, ADDRESS, host, R13, offset);
             self.put(rd, host);
         }
+        host
     }
 
     /// Emits a jump to `offset` from the start of the page.
@@ -193,14 +196,26 @@ impl BlockCompiler<'_> {
         if !(0..LAST_PARCEL).contains(&offset) || self.source.crossing.is_some() {
             return self.go_by_lookup(offset);
         }
-        let site = *self.sites as i32;
+        self.by_site(JUMP, offset);
+    }
+
+    /// Emits a jump or call to `offset` in the page, which is linked once there is code.
+    fn by_site(&mut self, how: u8, offset: i32) {
+        let site = *self.sites;
         *self.sites += 1;
-        let request = trampolines::unlinked(site, offset);
-        dynasm!(self.ops; .arch x64; mov eax, request);
+        self.cold.unlinked.push((site, offset));
         let here = self.base + self.ops.offset().0;
         let slot = self.slots + 8 * site as usize;
-        // `jmp [rip + ...]`, 6 bytes long.
+        // `[rip + ...]`; the instruction is 6 bytes long.
         let displacement = slot.wrapping_sub(here + 6) as i32;
-        dynasm!(self.ops; .arch x64; .bytes [0xFF, 0x25]; .i32 displacement);
+        dynasm!(self.ops; .arch x64; .bytes [0xFF, how]; .i32 displacement);
+    }
+
+    /// Emits what a site's jump does before it is linked.
+    pub fn unlinked(&mut self, site: u32, offset: i32) {
+        self.stubs.push((site, self.ops.offset().0));
+        let request = trampolines::unlinked(site as i32, offset);
+        let unlinked = self.trampolines.unlinked as usize;
+        dynasm!(self.ops; .arch x64; mov eax, request; jmp extern unlinked);
     }
 }

@@ -88,6 +88,7 @@ impl Jit {
             targets,
             slots: self.buffer.data(),
             sites: &mut self.sites,
+            stubs: Vec::new(),
             at: 0,
             cold: Cold::default(),
             registers: Registers::of_blocks(),
@@ -105,6 +106,7 @@ impl Jit {
             code: block.ops.finalize().ok()?,
             entered,
             parts,
+            stubs: block.stubs,
         })
     }
 }
