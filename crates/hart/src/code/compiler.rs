@@ -34,14 +34,14 @@ impl Default for Tiers {
     /// What pays.
     fn default() -> Self {
         Self {
-            hot: 8,
+            hot: 6,
             region: Some(10_000_000),
         }
     }
 }
 
 /// Blocks of a batch.
-const BATCH: usize = 16;
+const BATCH: usize = 64;
 
 /// Compiled blocks of a machine.
 pub(crate) struct Compiled {
