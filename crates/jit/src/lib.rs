@@ -7,7 +7,7 @@
 //!  ├── compile: blocks and regions into the buffer             (native/compile.rs)
 //!  ├── region: loops of blocks, what they do with registers    (native/region.rs, uses.rs, bases.rs)
 //!  ├── region_code: their code, as far as hosts share it       (native/region_code.rs)
-//!  ├── pair: two instructions that compute one thing           (native/pair.rs)
+//!  ├── idioms: several instructions that compute one thing     (native/idioms.rs)
 //!  └── the kind of host                                        (native/x64/, native/aarch64/)
 //!       ├── trampolines: in and out of compiled code, lookup   (trampolines.rs)
 //!       ├── region: this host's part of a region's code        (region.rs)

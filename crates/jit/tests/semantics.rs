@@ -227,6 +227,48 @@ fn random_instructions(
     insts
 }
 
+/// Instructions that may compute one thing together, if the registers are the right ones.
+fn random_idiom(random: &mut Random, among: &[u32]) -> Vec<Inst> {
+    let [one, other, from, to] = [(); 4].map(|()| random.pick(among));
+    // Most rotations overwrite one of their parts.
+    let to = random.pick(&[one, other, to]);
+    let (left, right, width) = random.pick(&[
+        (Op::Slliw, Op::Srliw, 32),
+        (Op::Slli, Op::Srli, 64),
+        (Op::Slli, Op::Srli, 32),
+    ]);
+    let distance = 1 + random.below(width as usize - 1) as u32;
+    let shift = |op, distance, rd| with_registers(op, distance, (rd, from, 0));
+    let mut insts = if random.below(3) == 0 {
+        let distance = random.below(5) as u32;
+        let operands = random.pick(&[(to, one, other), (to, other, one)]);
+        vec![
+            shift(Op::Slli, distance, one),
+            with_registers(Op::Add, 0, operands),
+        ]
+    } else {
+        let mut parts = [
+            shift(left, distance, one),
+            shift(right, width - distance, other),
+        ];
+        if random.below(2) == 0 {
+            parts.swap(0, 1);
+        }
+        let operands = random.pick(&[(to, one, other), (to, other, one)]);
+        parts
+            .into_iter()
+            .chain([with_registers(Op::Or, 0, operands)])
+            .collect()
+    };
+    for part in [one, other] {
+        if random.below(3) != 0 {
+            insts.push(with_registers(Op::Lui, 1, (part, 0, 0)));
+        }
+    }
+    let insts = insts.into_iter().flatten();
+    insts.filter(|inst| !inst.moves_to_tp()).collect()
+}
+
 /// Promise: what surrounds an instruction does not change what it computes: in blocks of up to 120
 /// instructions with few or all registers every register is right at the end.
 #[test]
@@ -243,15 +285,24 @@ fn blocks_compute_what_their_instructions_mean() {
         let count = random.pick(&[2, 4, 12, 31]);
         let among: Vec<u32> = (0..count).map(|_| random.below(32) as u32).collect();
         let (mut insts, mut last) = (Vec::new(), 0);
-        for _ in 0..2 + random.below(59) {
-            for inst in random_instructions(random, &all, &among, last)
-                .into_iter()
-                .flatten()
-            {
+        // Often something else comes between the instructions of a pair or an idiom.
+        let apart = random.below(2) == 0;
+        for _ in 0..2 + random.below(30) {
+            let together = if random.below(4) == 0 {
+                random_idiom(random, &among)
+            } else {
+                let some = random_instructions(random, &all, &among, last);
+                some.into_iter().flatten().collect()
+            };
+            for inst in together {
                 last = u32::from(inst.rd % 32);
                 insts.push(inst);
+                if apart && random.below(3) == 0 {
+                    insts.extend(random_instructions(random, &all, &among, last)[0]);
+                }
             }
         }
+        insts.truncate(120);
         let mut values: [u64; 32] = std::array::from_fn(|_| random.pick(&OPERANDS));
         values[0] = 0;
         assert!(check(&mut jit, &insts, values), "all have templates");

@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use dynasmrt::VecAssembler;
 use dynasmrt::relocations::Relocation;
+use trapless_isa::Inst;
 
 use super::host;
+use super::idioms;
 use super::listing::{Batch, Parts};
 use super::region::Plan;
 use super::{Jit, SITES};
@@ -41,9 +43,11 @@ impl Jit {
             return None;
         }
         let start = self.buffer.next();
+        let rewritten: Vec<_> = sources.iter().map(rewrite).collect();
+        let better: Vec<_> = sources.iter().zip(&rewritten).map(replaced).collect();
         let Emitted {
             code, parts, stubs, ..
-        } = self.emit(None, sources, known)?;
+        } = self.emit(None, &better, known)?;
         self.buffer.append(&code)?;
         if let Some(listing) = &mut self.listing {
             listing.batch(&Batch {
@@ -81,9 +85,18 @@ impl Jit {
             return None;
         }
         let (first, start) = (self.sites, self.buffer.next());
-        let heads: Vec<Source<'_>> = plan.heads().map(|(_, source)| source).collect();
+        let rewritten: Vec<_> = plan
+            .nodes
+            .iter()
+            .map(|node| rewrite(&node.source))
+            .collect();
+        let mut better = plan.clone();
+        for (node, rewritten) in better.nodes.iter_mut().zip(&rewritten) {
+            node.source = replaced((&node.source, rewritten));
+        }
+        let heads: Vec<Source<'_>> = better.heads().map(|(_, source)| source).collect();
         let known = |_, offset| compiled(offset).map(|(_, code)| code);
-        let emitted = self.emit(Some(&plan), &heads, &known);
+        let emitted = self.emit(Some(&better), &heads, &known);
         let written = emitted.filter(|emitted| self.buffer.append(&emitted.code).is_some());
         let Some(emitted) = written else {
             self.sites = first;
@@ -91,7 +104,8 @@ impl Jit {
         };
         if let Some(listing) = &mut self.listing {
             let inside = plan.nodes.iter().map(|node| node.source);
-            let sources: Vec<_> = inside.chain(heads.iter().copied()).collect();
+            let copies = plan.heads().map(|(_, source)| source);
+            let sources: Vec<_> = inside.chain(copies).collect();
             listing.region(
                 &Batch {
                     sources: &sources,
@@ -123,6 +137,19 @@ impl Jit {
         let from = from.address() as usize;
         let jump = host::jump(from, to.address() as usize);
         jump.is_some_and(|jump| self.buffer.overwrite(from, &jump))
+    }
+}
+
+/// The instructions of a block, rewritten if they contain [`idioms`].
+fn rewrite(source: &Source<'_>) -> Option<Vec<Inst>> {
+    idioms::rewrite(source.insts)
+}
+
+/// A block with rewritten instructions, if there are any.
+fn replaced<'a>((source, rewritten): (&Source<'a>, &'a Option<Vec<Inst>>)) -> Source<'a> {
+    Source {
+        insts: rewritten.as_deref().unwrap_or(source.insts),
+        ..*source
     }
 }
 

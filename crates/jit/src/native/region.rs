@@ -63,6 +63,7 @@ pub(crate) struct Edge {
 }
 
 /// A block of a region.
+#[derive(Clone)]
 pub(crate) struct Node<'a> {
     pub source: Source<'a>,
     /// How often it is executed, about; 1 or more.
@@ -86,6 +87,7 @@ impl Node<'_> {
 }
 
 /// Blocks in order of addresses.
+#[derive(Clone)]
 pub(crate) struct Plan<'a> {
     pub nodes: Vec<Node<'a>>,
 }

@@ -45,10 +45,7 @@ impl<'a> BlockCompiler<'a> {
         self.at = self.source.offset as i32;
         let mut index = 0;
         while let Some(inst) = insts.get(index) {
-            let together = match self.group(index) {
-                0 => self.pair(index),
-                grouped => grouped,
-            };
+            let together = self.group(index);
             if together != 0 {
                 index += together;
                 continue;

@@ -7,7 +7,6 @@ use trapless_isa::inst::Inst;
 use super::compiler::BlockCompiler;
 use super::encode::{self, Assembler, LOAD_64, Logical};
 use super::regs::{CONTEXT, Host, PAGE, X0, X1, X2, ZERO, at};
-use crate::native::pair::Pair;
 
 /// How a result is computed. Code may change `x2`, `x3` and `x17` before it has read its operands,
 /// and has the result in its first register afterwards, which may be one of the others.
@@ -117,38 +116,5 @@ impl BlockCompiler<'_> {
             X0
         };
         encode::add(&mut self.ops, to, page, i64::from(self.at) + distance);
-    }
-
-    /// Emits the pair that begins with instruction `index`. Returns its length, 0 if there is none.
-    pub fn pair(&mut self, index: usize) -> usize {
-        let insts = &self.source.insts[index..];
-        let Some(pair) = Pair::of(insts) else {
-            return 0;
-        };
-        let rd = insts[0].rd;
-        let to = self.target(rd);
-        match pair {
-            Pair::Constant(value) => encode::set(&mut self.ops, to, i64::from(value) as u64),
-            Pair::PcRelative(distance) => {
-                self.pc_relative(to, distance.into());
-            }
-            Pair::Extension {
-                rs1,
-                bits,
-                signed,
-                left,
-            } => {
-                let a = self.value(rs1, X0);
-                let (bits, left) = (u32::from(bits), u32::from(left));
-                if signed {
-                    dynasm!(self.ops; .arch aarch64; sbfiz X(to), X(a), left, bits);
-                } else {
-                    dynasm!(self.ops; .arch aarch64; ubfiz X(to), X(a), left, bits);
-                }
-            }
-        }
-        self.put(rd, to);
-        self.at += i32::from(insts[0].len) + i32::from(insts[1].len);
-        2
     }
 }

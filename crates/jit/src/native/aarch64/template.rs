@@ -62,6 +62,12 @@ pub(super) fn template_of(inst: &Inst) -> Option<Template> {
     if inst.rd == NO_REG && semantics::computes(inst.op) {
         return Some(Template::Nothing);
     }
+    if inst.op == Op::AddUw && inst.rs2 == 0 {
+        // `zext.w`
+        return Some(Template::Integer(Integer::One(
+            emit!(|ops, to, a| mov W(to), W(a)),
+        )));
+    }
     let rounds = |template: &Template| match template {
         Template::Float(how) => how.rounds(inst.rm),
         _ => true,
@@ -196,8 +202,7 @@ fn template(op: Op) -> Option<Template> {
             add XSP(to), XSP(b), W(a), uxtw 3
         ))),
         Op::SlliUw => Integer(Immediate(emit!(|ops, to, a, by|
-            mov w2, W(a)
-            ; lsl X(to), x2, by
+            ubfiz X(to), X(a), by, 32.min(64 - by)
         ))),
 
         // Zbb

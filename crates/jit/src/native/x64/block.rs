@@ -6,11 +6,11 @@ use trapless_isa::inst::{CostClass, Inst};
 
 use super::compiler::{BlockCompiler, Cold};
 use super::encode::{self, LOAD_64};
-use super::integer::{Integer, Seen};
-use super::lifetimes::{Lifetimes, result, sources};
+use super::lifetimes::Lifetimes;
 use super::regs::{RBX, x_at};
 use super::template::{Template, template_of};
 use super::trampolines;
+use super::words::Words;
 use crate::native::listing::Parts;
 use crate::native::region_code::RegionCode;
 use crate::native::target::Target;
@@ -47,12 +47,10 @@ impl<'a> BlockCompiler<'a> {
         self.at = self.source.offset as i32;
         self.copies.begin();
         self.recent = None;
+        self.words = Words::of(insts);
         let mut index = 0;
         while let Some(inst) = insts.get(index) {
-            let together = match self.group(index) {
-                0 => self.pair(index),
-                grouped => grouped,
-            };
+            let together = self.group(index);
             if together != 0 {
                 index += together;
                 continue;
@@ -197,34 +195,12 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// What is seen of the result of a word operation: its low word, if the instructions up to the
-    /// next one that writes its register take no more of it, and have no slow path.
-    fn seen(&self, inst: &Inst, how: Integer, at: Position) -> Seen {
-        if !how.takes_words() {
-            return Seen::All;
-        }
-        for next in &self.source.insts[at.index() + 1..] {
-            let takes_word = match template_of(next) {
-                Some(Template::Integer(how)) => how.takes_words(),
-                Some(Template::Scratch(_) | Template::Nothing) => false,
-                _ => return Seen::All,
-            };
-            if !takes_word && sources(next).any(|source| source == inst.rd) {
-                return Seen::All;
-            }
-            if result(next) == Some(inst.rd) {
-                return Seen::Word;
-            }
-        }
-        Seen::All
-    }
-
     /// Emits an instruction inside the block.
     fn inside(&mut self, inst: &Inst, at: Position) {
         match template_of(inst) {
             Some(Template::Nothing) => {}
             Some(Template::Integer(how)) => {
-                let seen = self.seen(inst, how, at);
+                let seen = self.words.seen(at.index());
                 self.integer(inst, how, seen);
             }
             Some(Template::Scratch(how)) => self.scratch(inst, how),

@@ -10,6 +10,7 @@ use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::lifetimes::Lifetimes;
 use super::regs::{Host, Place, RAX, RBX, Registers, x_at};
 use super::trampolines::{Goal, Trampolines};
+use super::words::Words;
 use crate::native::bases::Bases;
 use crate::native::precision::Nan;
 use crate::native::probe::Probe;
@@ -134,6 +135,8 @@ pub(super) struct BlockCompiler<'a> {
     /// In a long block, where guest registers were before the results of the instruction being
     /// compiled got their places.
     pub before: Option<Registers>,
+    /// What is seen of the block's results.
+    pub words: Words,
     /// Floating-point registers that are in host registers, too.
     pub copies: Copies,
     /// The guest register that was written last.

@@ -9,7 +9,6 @@ use super::encode::{
     self, ADDRESS, ADDRESS_32, Alu, Assembler, LOAD_64, MULTIPLY_32, MULTIPLY_64, Width,
 };
 use super::regs::{Host, Place, RAX, RBX, RCX, RDX, at, x_at};
-use crate::native::pair::Pair;
 
 /// How a result is computed: location of the operands, and the code to emit. `rax`, `rcx` and `rdx`
 /// are free.
@@ -31,6 +30,8 @@ pub(super) enum Integer {
     Shift(fn(&mut Assembler, Host, i8)),
     /// The same with words, by the 5-bit immediate.
     ShiftWord(Fill, fn(&mut Assembler, Host, i8)),
+    /// The word in `rs1`, shifted left by the 6-bit immediate.
+    ShiftZeroExtended,
     /// `to` is computed of `a`.
     One(fn(&mut Assembler, Host, Host)),
     /// `to` is computed of `a` and `b`.
@@ -50,16 +51,6 @@ pub(super) enum Integer {
 pub(super) enum Combine {
     Alu(Alu),
     Multiply,
-}
-
-impl Integer {
-    /// Only the low words of its operands matter.
-    pub fn takes_words(self) -> bool {
-        matches!(
-            self,
-            Self::AddImmediateWord | Self::BinaryWord(_) | Self::ShiftWord(..) | Self::TwoWord(_)
-        )
-    }
 }
 
 impl Combine {
@@ -170,6 +161,12 @@ impl BlockCompiler<'_> {
                     self.sign_extended(rd, to, seen);
                 }
             }
+            Integer::ShiftZeroExtended => {
+                let to = self.target(rd);
+                let a = self.value(rs1, RAX);
+                dynasm!(self.ops; .arch x64; mov Rd(to), Rd(a); shl Rq(to), by);
+                self.put(rd, to);
+            }
             Integer::One(compute) => {
                 let to = self.target(rd);
                 let a = self.value(rs1, RAX);
@@ -270,47 +267,6 @@ impl BlockCompiler<'_> {
             return self.sign_extended(rd, RAX, seen);
         }
         self.put(rd, to);
-    }
-
-    /// Emits the pair that begins with instruction `index`. Returns its length, 0 if there is none.
-    pub fn pair(&mut self, index: usize) -> usize {
-        let insts = &self.source.insts[index..];
-        let Some(pair) = Pair::of(insts) else {
-            return 0;
-        };
-        let rd = insts[0].rd;
-        self.assign(index, 2);
-        match pair {
-            Pair::Constant(value) => self.constant(rd, value),
-            Pair::PcRelative(distance) => {
-                let to = self.target(rd);
-                self.pc_relative(to, distance);
-                self.put(rd, to);
-            }
-            Pair::Extension {
-                rs1,
-                bits,
-                signed,
-                left,
-            } => {
-                let to = self.target(rd);
-                let a = self.value(rs1, RAX);
-                match (bits, signed) {
-                    (8, false) => dynasm!(self.ops; .arch x64; movzx Rd(to), Rb(a)),
-                    (8, true) => dynasm!(self.ops; .arch x64; movsx Rq(to), Rb(a)),
-                    (16, false) => dynasm!(self.ops; .arch x64; movzx Rd(to), Rw(a)),
-                    (16, true) => dynasm!(self.ops; .arch x64; movsx Rq(to), Rw(a)),
-                    (_, false) => dynasm!(self.ops; .arch x64; mov Rd(to), Rd(a)),
-                    (_, true) => dynasm!(self.ops; .arch x64; movsxd Rq(to), Rd(a)),
-                }
-                if left != 0 {
-                    dynasm!(self.ops; .arch x64; shl Rq(to), left as i8);
-                }
-                self.put(rd, to);
-            }
-        }
-        self.at += i32::from(insts[0].len) + i32::from(insts[1].len);
-        2
     }
 
     /// `rd = rs1 op b`.

@@ -24,6 +24,7 @@ mod regs;
 mod scratch;
 mod template;
 pub(super) mod trampolines;
+mod words;
 
 use std::arch::is_x86_feature_detected;
 
@@ -42,6 +43,7 @@ use copies::Copies;
 use encode::Assembler;
 use regs::Registers;
 use template::template_of;
+use words::Words;
 
 /// Maximum size of code in bytes: every jump reaches all of it with a 32-bit displacement.
 pub(super) const MOST_CODE: usize = 1 << 30;
@@ -94,6 +96,7 @@ impl Jit {
             registers: Registers::of_blocks(),
             lifetimes: None,
             before: None,
+            words: Words::default(),
             copies: Copies::none(),
             bases: Bases::default(),
             recent: None,

@@ -25,8 +25,6 @@ pub(super) enum Scratch {
     ZeroExtended(fn(&mut Assembler, Host)),
     /// The word in `rs1` plus `rs2`.
     AddZeroExtended,
-    /// The word in `rs1`, shifted left by the immediate.
-    ShiftZeroExtended,
     /// A division of words.
     DivideWord(Sign, Part),
 }
@@ -65,10 +63,6 @@ impl BlockCompiler<'_> {
                 self.fetch_word(inst.rs1);
                 let b = self.operand(inst.rs2);
                 self.alu(Alu::Add, Width::Bits64, RAX, b);
-            }
-            Scratch::ShiftZeroExtended => {
-                self.fetch_word(inst.rs1);
-                dynasm!(self.ops; .arch x64; shl rax, by);
             }
             Scratch::DivideWord(sign, part) => self.divide_word(inst, sign, part),
         }

@@ -65,6 +65,12 @@ pub(super) fn template_of(inst: &Inst) -> Option<Template> {
     if inst.rd == NO_REG && semantics::computes(inst.op) {
         return Some(Template::Nothing);
     }
+    if inst.op == Op::AddUw && inst.rs2 == 0 {
+        // `zext.w`
+        return Some(Template::Integer(Integer::One(
+            emit!(|ops, to, a| mov Rd(to), Rd(a)),
+        )));
+    }
     let rounds = |template: &Template| match template {
         Template::Float(how) => how.rounds(inst.rm),
         _ => true,
@@ -131,7 +137,7 @@ pub(super) fn template(op: Op) -> Option<Template> {
         Op::Sh1addUw => Scratch(ZeroExtended(emit!(|ops, b| lea rax, [Rq(b) + rax * 2]))),
         Op::Sh2addUw => Scratch(ZeroExtended(emit!(|ops, b| lea rax, [Rq(b) + rax * 4]))),
         Op::Sh3addUw => Scratch(ZeroExtended(emit!(|ops, b| lea rax, [Rq(b) + rax * 8]))),
-        Op::SlliUw => Scratch(ShiftZeroExtended),
+        Op::SlliUw => Integer(ShiftZeroExtended),
 
         // Zbb
         Op::Andn => Scratch(Pair(emit!(|ops| andn rax, rcx, rax))),
@@ -164,10 +170,10 @@ pub(super) fn template(op: Op) -> Option<Template> {
         Op::Maxu => Scratch(Pair(emit!(|ops| cmp rax, rcx; cmovb rax, rcx))),
         Op::Rol => Scratch(Pair(emit!(|ops| rol rax, cl))),
         Op::Ror => Scratch(Pair(emit!(|ops| ror rax, cl))),
-        Op::Rori => Scratch(Immediate(emit!(|ops, by| ror rax, by))),
+        Op::Rori => Integer(Shift(emit!(|ops, to, by| ror Rq(to), by))),
         Op::Rolw => Scratch(Pair(emit!(|ops| rol eax, cl; cdqe))),
         Op::Rorw => Scratch(Pair(emit!(|ops| ror eax, cl; cdqe))),
-        Op::Roriw => Scratch(Immediate(emit!(|ops, by| ror eax, by & 31; cdqe))),
+        Op::Roriw => Integer(ShiftWord(Fill::Any, emit!(|ops, to, by| ror Rd(to), by))),
 
         // Zbs
         Op::Bclr => Scratch(Bit(emit!(|ops| andn rax, rdx, rax))),
