@@ -52,6 +52,9 @@ pub(super) trait RegionCode {
     /// Lets `label` be here.
     fn bind(&mut self, label: DynamicLabel);
 
+    /// Lets what follows, where a loop begins, be at an address that suits the host.
+    fn align(&mut self) {}
+
     /// Emits a jump.
     fn jump_to(&mut self, to: DynamicLabel);
 
@@ -89,6 +92,9 @@ pub(super) trait RegionCode {
     /// Emits the hot code of block `index` of the region. That of the next block follows it.
     fn hot_in_region(&mut self, node: &Node<'_>, index: usize) {
         self.beside().beyond = node.beyond();
+        if node.head.is_some() {
+            self.align();
+        }
         if let Some(label) = self.label(index) {
             self.bind(label);
         }

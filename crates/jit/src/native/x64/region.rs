@@ -154,6 +154,13 @@ impl RegionCode for BlockCompiler<'_> {
         dynasm!(self.ops; .arch x64; =>label);
     }
 
+    /// Hosts keep decoded instructions by lines of 64 bytes: a loop in one line more takes up to a
+    /// tenth more time.
+    fn align(&mut self) {
+        let here = self.base + self.ops.offset().0;
+        encode::pad(&mut self.ops, here.next_multiple_of(64) - here);
+    }
+
     fn jump_to(&mut self, to: DynamicLabel) {
         dynasm!(self.ops; .arch x64; jmp =>to);
     }
