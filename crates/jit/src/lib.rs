@@ -13,6 +13,7 @@
 //!       ├── region: this host's part of a region's code        (region.rs)
 //!       ├── block: one block                                   (block.rs)
 //!       │    ├── host registers in long blocks                 (long.rs, lifetimes.rs)
+//!       │    ├── results of which only words are seen, x86-64  (words.rs)
 //!       │    ├── templates of operations                       (template.rs)
 //!       │    ├── integers, anywhere and in scratch registers   (integer.rs, scratch.rs)
 //!       │    ├── floating point, its host registers, atomics   (float.rs, copies.rs, atomic.rs)
