@@ -142,11 +142,15 @@ fn code_computes_what_operations_mean() {
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    fn any(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.any() % limit as u64) as usize
     }
 
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
@@ -260,6 +264,12 @@ fn random_idiom(random: &mut Random, among: &[u32]) -> Vec<Inst> {
             .chain([with_registers(Op::Or, 0, operands)])
             .collect()
     };
+    // Often a part, or what they are made of, changes meanwhile.
+    if random.below(2) == 0 {
+        let x = random.pick(&[from, one, other]);
+        let at = 1 + random.below(insts.len());
+        insts.insert(at, with_registers(Op::Addi, 0x7F, (x, x, 0)));
+    }
     for part in [one, other] {
         if random.below(3) != 0 {
             insts.push(with_registers(Op::Lui, 1, (part, 0, 0)));
@@ -267,6 +277,46 @@ fn random_idiom(random: &mut Random, among: &[u32]) -> Vec<Inst> {
     }
     let insts = insts.into_iter().flatten();
     insts.filter(|inst| !inst.moves_to_tp()).collect()
+}
+
+/// Promise: a result that is a word has all its bits wherever more than the word is seen: for each
+/// operation that makes one and each that reads it, whatever else is in the registers.
+#[test]
+fn words_have_their_signs_where_they_are_seen() {
+    let mut jit = compiler();
+    let random = &mut Random(0x9E37_79B9_7F4A_7C15);
+    // Registers with the host's and without.
+    let registers = [10, 11, 5, 20];
+    let mut compiled = 0;
+    for &makes in Op::ALL.iter().filter(|op| semantics::computes(**op)) {
+        for &reads in Op::ALL.iter().filter(|op| semantics::computes(**op)) {
+            for second in [false, true] {
+                let [a, b] = [0, 1].map(|_| random.pick(&registers));
+                let word = random.pick(&registers);
+                let rest: Vec<u32> = registers.into_iter().filter(|&x| x != word).collect();
+                let (other, seen) = (random.pick(&rest), random.pick(&rest));
+                let operands = if second {
+                    (seen, other, word)
+                } else {
+                    (seen, word, other)
+                };
+                let distance = random.pick(&DISTANCES);
+                let insts = [
+                    with_registers(makes, distance, (word, a, b)),
+                    with_registers(reads, random.pick(&DISTANCES), operands),
+                    // Then nothing else sees it.
+                    with_registers(Op::Lui, 1, (word, 0, 0)),
+                ];
+                let Some(insts) = insts.into_iter().collect::<Option<Vec<_>>>() else {
+                    continue;
+                };
+                let mut values: [u64; 32] = std::array::from_fn(|_| random.any());
+                values[0] = 0;
+                compiled += usize::from(check(&mut jit, &insts, values));
+            }
+        }
+    }
+    assert!(compiled > 5000, "{compiled}");
 }
 
 /// Promise: what surrounds an instruction does not change what it computes: in blocks of up to 120
@@ -303,7 +353,10 @@ fn blocks_compute_what_their_instructions_mean() {
             }
         }
         insts.truncate(120);
-        let mut values: [u64; 32] = std::array::from_fn(|_| random.pick(&OPERANDS));
+        let mut values: [u64; 32] = std::array::from_fn(|_| match random.below(2) {
+            0 => random.pick(&OPERANDS),
+            _ => random.any(),
+        });
         values[0] = 0;
         assert!(check(&mut jit, &insts, values), "all have templates");
     }

@@ -14,14 +14,15 @@ use super::region::Plan;
 use super::{Jit, SITES};
 use crate::{Code, Head, Known, Region, Source};
 
-/// An assembler for address `base` with room for most batches of blocks: growing bit by bit takes a
-/// sixth of the time of compiling.
-pub(super) fn assembler<R: Relocation>(base: usize) -> VecAssembler<R> {
-    const BYTES: usize = 8192;
-    const LABELS: usize = 256;
-    const REFERENCES: usize = 512;
+/// An assembler for address `base` with room for so many blocks of usual length: growing bit by bit
+/// takes a sixth of the time of compiling.
+pub(super) fn assembler<R: Relocation>(base: usize, blocks: usize) -> VecAssembler<R> {
+    const BYTES: usize = 512;
+    const LABELS: usize = 16;
+    const REFERENCES: usize = 32;
+    let [bytes, labels, references] = [BYTES, LABELS, REFERENCES].map(|each| each * blocks);
     // Of local labels there are few at a time, of global ones none.
-    VecAssembler::new_with_capacity(base, BYTES, 8, 0, LABELS, 8, REFERENCES)
+    VecAssembler::new_with_capacity(base, bytes, 8, 0, labels, 8, references)
 }
 
 /// Code that is not in the buffer yet.
@@ -57,7 +58,7 @@ impl Jit {
                 start: start as u64,
             });
         }
-        self.unlink(start, &stubs);
+        self.set_stubs(start, &stubs);
         let code = |parts: Parts| code_at(start, &parts.hot);
         parts.into_iter().map(code).collect()
     }
@@ -116,7 +117,7 @@ impl Jit {
                 &emitted.entered,
             );
         }
-        self.unlink(start, &emitted.stubs);
+        self.set_stubs(start, &emitted.stubs);
         let diverted = heads.iter().zip(&emitted.entered).map(|(source, entered)| {
             let (_, old) = compiled(source.offset)?;
             let code = code_at(start, entered)?;

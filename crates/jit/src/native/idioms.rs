@@ -32,6 +32,11 @@ fn computes(inst: &Inst) -> bool {
     semantics::computes(inst.op) && !inst.moves_to_tp()
 }
 
+/// Whether register `x` keeps what is written to it.
+fn keeps(x: u8) -> bool {
+    x != 0 && x != NO_REG
+}
+
 /// The amount of a shift.
 fn amount(inst: &Inst) -> u32 {
     inst.imm as u32 & 63
@@ -184,7 +189,7 @@ impl Block<'_> {
         let first = self.0[at];
         let begins = matches!(first.op, Op::Slli | Op::Slliw | Op::Lui | Op::Auipc);
         let x = first.rd;
-        if !begins || x == 0 || x == NO_REG {
+        if !begins || !keeps(x) {
             return;
         }
         let Some(then) = self.next(at, |inst| reads(inst, x) || writes(inst, x)) else {
@@ -229,7 +234,7 @@ impl Block<'_> {
             _ => return false,
         };
         let (x, one) = (first.rs1, first.rd);
-        if one == x || one == 0 || one == NO_REG || !(1..width).contains(&amount(&first)) {
+        if one == x || !keeps(one) || !(1..width).contains(&amount(&first)) {
             return false;
         }
         let complements = |inst: &Inst| {
@@ -241,7 +246,7 @@ impl Block<'_> {
             return false;
         };
         let other = self.0[second].rd;
-        if other == one || other == 0 || other == NO_REG {
+        if other == one || !keeps(other) {
             return false;
         }
         let touches = |inst: &Inst| {
@@ -266,9 +271,10 @@ impl Block<'_> {
             _ => width - amount(&first),
         };
         let rotated = Computation::unary(op, rd, x, right as i32);
-        let place = if !self.changed(x, at, both) {
+        // Up to the second part nothing writes what is rotated.
+        let place = if !self.changed(x, second - 1, both) {
             both
-        } else if rd == other && !self.changed(x, at, second) {
+        } else if rd == other {
             second
         } else {
             return false;
@@ -314,6 +320,46 @@ mod tests {
         assert_eq!(one[..3], ["SlliUw 15 14 0 2", "Addi 10 10 0 1", "-"]);
         let two = rewritten(&[up, LOAD, down, RETURN]);
         assert_eq!((&two[0][..5], &two[2][..5]), ("Slli ", "Srli "));
+    }
+
+    /// Each pair of shifts, or rotation, with an instruction between that changes what it reads.
+    #[test]
+    fn operands_that_change_are_read_before_they_do() {
+        // addi a4,a4,1; addi a1,a1,1
+        let (source, addend) = (0x0017_0713, 0x0015_8593);
+        let [up, down] = APART;
+        assert!(rewritten(&[up, source, down, RETURN])[2].starts_with("Srli "));
+        // slli a5,a4,3; add a5,a5,a1
+        let (shift, add) = (0x0037_1793, 0x00b7_87b3);
+        let early = rewritten(&[shift, source, add, RETURN]);
+        assert_eq!(early[..3], ["Sh3add 15 14 11 0", "Addi 14 14 0 1", "-"]);
+        let late = rewritten(&[shift, addend, add, RETURN]);
+        assert_eq!(late[..3], ["-", "Addi 11 11 0 1", "Sh3add 15 14 11 0"]);
+        let both = rewritten(&[shift, source, addend, add, RETURN]);
+        assert_eq!((&both[0][..5], &both[3][..4]), ("Slli ", "Add "));
+        // The sum overwrites the second part: or a3,a3,a5; li a5,0
+        let [right, left, ..] = ROTATION;
+        let (or, anew) = (0x00f6_e6b3, 0x0000_0793);
+        let second = rewritten(&[right, left, source, or, anew, RETURN]);
+        assert_eq!(second[..4], ["-", "Roriw 13 14 0 7", "Addi 14 14 0 1", "-"]);
+        // It does not: or a5,a5,a3; li a3,0
+        let [.., or, anew] = ROTATION;
+        let none = rewritten(&[right, left, source, or, anew, RETURN]);
+        assert!(none[0].starts_with("Srliw "), "{none:?}");
+    }
+
+    /// slli a4,a4,32; srli a2,a4,31: the first shift has changed what the second one would read.
+    #[test]
+    fn a_shift_of_itself_is_not_read_again() {
+        let both = rewritten(&[0x0207_1713, 0x01f7_5613, RETURN]);
+        assert_eq!((&both[0][..5], &both[1][..5]), ("Slli ", "Srli "));
+    }
+
+    /// Observers are told of `mv tp`, which is left as it is: lui tp,1; mv tp,tp.
+    #[test]
+    fn the_thread_pointer_is_moved_as_it_is() {
+        let moved = rewritten(&[0x0000_1237, 0x0002_0213, RETURN]);
+        assert_eq!(moved[..2], ["Lui 4 0 0 4096", "Addi 4 4 0 0"]);
     }
 
     #[test]

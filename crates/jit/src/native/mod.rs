@@ -107,8 +107,8 @@ impl Jit {
         })
     }
 
-    /// Lets jumps return, those of sites with stubs in the code at `start`.
-    fn unlink(&mut self, start: usize, stubs: &[(u32, usize)]) {
+    /// Lets the jumps of sites go to their stubs in the code at `start`, until they are linked.
+    fn set_stubs(&mut self, start: usize, stubs: &[(u32, usize)]) {
         for &(site, stub) in stubs {
             self.set(site, (start + stub) as u64);
         }
@@ -379,20 +379,22 @@ mod tests {
         assert_eq!(bytes, jump);
     }
 
-    /// Jumps reach over all code of a batch; one that does not makes a hart drop all its code.
+    /// Jumps reach over all code of the largest batch, of the largest templates; one that does not
+    /// makes a hart drop all its code.
     #[test]
-    fn long_blocks_of_floating_point_are_compiled_together() {
-        // fmul.d fa0,fa0,fa1 and fmul.s, again and again; j +8
-        let mut insts = block(&[0x12b5_7553, 0x10b5_7553].repeat(31));
-        insts.extend(block(&[0x0080_006f]));
-        let offsets = (0..14).map(|at| at * 256);
-        let sources: Vec<_> = offsets
-            .map(|offset| Source {
-                offset,
+    fn many_long_blocks_are_compiled_together() {
+        // fmadd.s fa0,fa0,fa1,fa2, again and again; j -8, which has no code yet
+        let mut insts = block(&[0x60b5_7543; 63]);
+        insts.extend(block(&[0xff9f_f06f]));
+        let sources: Vec<_> = (0..64)
+            .map(|number| Source {
+                block: number,
+                page: number,
                 ..source(&insts)
             })
             .collect();
-        assert!(jit().compile(&sources, &|_, _| None).is_some());
+        let mut jit = jit_with(16 << 20);
+        assert!(jit.compile(&sources, &|_, _| None).is_some());
     }
 
     /// The largest region that there can be, of the largest templates.

@@ -23,7 +23,7 @@ pub(super) enum Target {
 
 /// Blocks that jumps inside a page can go to directly.
 pub(super) struct Targets<'a> {
-    /// Page and offset of blocks that are compiled together, which are few.
+    /// Page and offset of blocks that are compiled together, in ascending order.
     entries: Vec<((u32, u32), DynamicLabel)>,
     /// Others.
     known: Known<'a>,
@@ -37,12 +37,11 @@ impl<'a> Targets<'a> {
         known: Known<'a>,
     ) -> Self {
         let linked = sources.iter().filter(|source| source.crossing.is_none());
-        Self {
-            entries: linked
-                .map(|source| ((source.page, source.offset), label()))
-                .collect(),
-            known,
-        }
+        let mut entries: Vec<_> = linked
+            .map(|source| ((source.page, source.offset), label()))
+            .collect();
+        entries.sort_unstable_by_key(|&(place, _)| place);
+        Self { entries, known }
     }
 
     /// Label of a block that is compiled, unless no jump goes to it directly.
@@ -53,8 +52,8 @@ impl<'a> Targets<'a> {
     }
 
     fn label(&self, place: (u32, u32)) -> Option<DynamicLabel> {
-        let entry = self.entries.iter().find(|(at, _)| *at == place)?;
-        Some(entry.1)
+        let found = self.entries.binary_search_by_key(&place, |&(at, _)| at);
+        found.ok().map(|index| self.entries[index].1)
     }
 
     /// Where a block goes on that could not begin: at its `start`, unless it is the copy of one

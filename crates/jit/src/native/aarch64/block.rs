@@ -167,7 +167,7 @@ impl BlockCompiler<'_> {
         }
         cold.unlinked.append(&mut self.cold.unlinked);
         for (site, offset) in cold.unlinked {
-            self.unlinked(site, offset);
+            self.stub(site, offset);
         }
     }
 

@@ -184,7 +184,7 @@ impl BlockCompiler<'_> {
     }
 
     /// Emits what a site's jump does before it is linked.
-    pub fn unlinked(&mut self, site: u32, offset: i32) {
+    pub fn stub(&mut self, site: u32, offset: i32) {
         self.stubs.push((site, self.ops.offset().0));
         let request = trampolines::unlinked(site, offset as u32);
         encode::set(&mut self.ops, X0, request);

@@ -24,10 +24,10 @@ impl Assembler {
         }
     }
 
-    /// The same, for blocks.
-    pub fn for_blocks(base: usize) -> Self {
+    /// The same, for so many blocks.
+    pub fn for_blocks(base: usize, blocks: usize) -> Self {
         Self {
-            ops: assembler(base),
+            ops: assembler(base, blocks),
             base,
         }
     }

@@ -185,13 +185,13 @@ impl BlockCompiler<'_> {
                 }
             }
         }
-        cold.elsewhere.append(&mut self.cold.elsewhere);
-        for (from, to, back) in cold.elsewhere {
-            self.elsewhere(from, to, back);
+        cold.lookups.append(&mut self.cold.lookups);
+        for (from, to, back) in cold.lookups {
+            self.look_in_second_way(from, to, back);
         }
         cold.unlinked.append(&mut self.cold.unlinked);
         for (site, offset) in cold.unlinked {
-            self.unlinked(site, offset);
+            self.stub(site, offset);
         }
     }
 

@@ -92,7 +92,7 @@ pub(super) struct Cold {
     /// Sites, and the offsets in the page that their jumps go to.
     pub unlinked: Vec<(u32, i32)>,
     /// Lookups that go on in the second way of the fetch TLB, and where calls return.
-    pub elsewhere: Vec<(DynamicLabel, Goal, Option<DynamicLabel>)>,
+    pub lookups: Vec<(DynamicLabel, Goal, Option<DynamicLabel>)>,
     pub beside: Beside,
     pub groups: Vec<GroupSlow>,
     pub unknown: Vec<Unknown>,

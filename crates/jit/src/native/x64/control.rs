@@ -10,9 +10,12 @@ use super::regs::{Host, R13, RAX, RCX, at};
 use super::trampolines::{self, Goal};
 use crate::native::target::{LAST_PARCEL, Target, is_link};
 
-/// Second bytes of indirect calls and jumps by memory at a distance.
-const CALL: u8 = 0x15;
-const JUMP: u8 = 0x25;
+/// How code goes on elsewhere.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    Jump,
+    Call,
+}
 
 impl BlockCompiler<'_> {
     /// Emits the taken path of a conditional branch; execution falls through if it is not taken.
@@ -85,7 +88,7 @@ impl BlockCompiler<'_> {
                 self.call(target);
             } else {
                 dynasm!(self.ops; .arch x64; mov r13, rcx);
-                self.call_by_lookup(Goal::Address);
+                self.by_lookup(Way::Call, Goal::Address);
             }
             // What was called returns here.
             dynasm!(self.ops; .arch x64; pop r13);
@@ -127,35 +130,34 @@ impl BlockCompiler<'_> {
             None => {}
         }
         if (0..LAST_PARCEL).contains(&offset) {
-            return self.by_site(CALL, offset);
+            return self.by_site(Way::Call, offset);
         }
-        self.call_by_lookup(Goal::Offset(offset));
+        self.by_lookup(Way::Call, Goal::Offset(offset));
     }
 
-    /// Emits a call of code that is looked up. Each such call has its own lookup: the host predicts
-    /// badly where one jump goes that all of them share.
-    fn call_by_lookup(&mut self, to: Goal) {
-        let (elsewhere, back) = (self.ops.new_dynamic_label(), self.ops.new_dynamic_label());
-        to.find(&mut self.ops);
-        dynasm!(self.ops; .arch x64; jne =>elsewhere);
-        to.read_table(&mut self.ops);
-        dynasm!(self.ops; .arch x64; call rcx; =>back);
-        self.cold.elsewhere.push((elsewhere, to, Some(back)));
-    }
-
-    /// Emits a jump to `offset` from the start of the page, whose code is looked up.
-    pub fn go_by_lookup(&mut self, offset: i32) {
+    /// Emits a call of, or jump to, code that is looked up. Each has its own lookup: the host
+    /// predicts badly where one jump goes that all of them share.
+    pub fn by_lookup(&mut self, way: Way, to: Goal) {
         let elsewhere = self.ops.new_dynamic_label();
-        let to = Goal::Offset(offset);
         to.find(&mut self.ops);
         dynasm!(self.ops; .arch x64; jne =>elsewhere);
         to.read_table(&mut self.ops);
-        dynasm!(self.ops; .arch x64; jmp rcx);
-        self.cold.elsewhere.push((elsewhere, to, None));
+        let back = match way {
+            Way::Jump => {
+                dynasm!(self.ops; .arch x64; jmp rcx);
+                None
+            }
+            Way::Call => {
+                let back = self.ops.new_dynamic_label();
+                dynasm!(self.ops; .arch x64; call rcx; =>back);
+                Some(back)
+            }
+        };
+        self.cold.lookups.push((elsewhere, to, back));
     }
 
-    /// Emits what lookups do whose page is not in the first way of the fetch TLB.
-    pub fn elsewhere(&mut self, from: DynamicLabel, to: Goal, back: Option<DynamicLabel>) {
+    /// Emits what a lookup does whose page is not in the first way of the fetch TLB.
+    pub fn look_in_second_way(&mut self, from: DynamicLabel, to: Goal, back: Option<DynamicLabel>) {
         let second_way = self.trampolines.second_way as usize;
         dynasm!(self.ops; .arch x64; =>from);
         if let Goal::Offset(offset) = to {
@@ -174,7 +176,7 @@ impl BlockCompiler<'_> {
     }
 
     /// Writes the return address, which is at `offset` of the page. Changes `rax` only. Returns the
-    /// host register that has it, too.
+    /// host register that has it, too, if `rd` is not `x0`.
     fn link(&mut self, rd: u8, offset: i32) -> Host {
         let host = self.target(rd);
         if rd != 0 && rd != NO_REG {
@@ -194,13 +196,13 @@ impl BlockCompiler<'_> {
         // The last parcel may begin an instruction across pages at one time and a block at another:
         // such jumps always go through the table.
         if !(0..LAST_PARCEL).contains(&offset) || self.source.crossing.is_some() {
-            return self.go_by_lookup(offset);
+            return self.by_lookup(Way::Jump, Goal::Offset(offset));
         }
-        self.by_site(JUMP, offset);
+        self.by_site(Way::Jump, offset);
     }
 
     /// Emits a jump or call to `offset` in the page, which is linked once there is code.
-    fn by_site(&mut self, how: u8, offset: i32) {
+    fn by_site(&mut self, way: Way, offset: i32) {
         let site = *self.sites;
         *self.sites += 1;
         self.cold.unlinked.push((site, offset));
@@ -208,11 +210,15 @@ impl BlockCompiler<'_> {
         let slot = self.slots + 8 * site as usize;
         // `[rip + ...]`; the instruction is 6 bytes long.
         let displacement = slot.wrapping_sub(here + 6) as i32;
+        let how = match way {
+            Way::Call => 0x15,
+            Way::Jump => 0x25,
+        };
         dynasm!(self.ops; .arch x64; .bytes [0xFF, how]; .i32 displacement);
     }
 
-    /// Emits what a site's jump does before it is linked.
-    pub fn unlinked(&mut self, site: u32, offset: i32) {
+    /// Emits where a site's jump or call goes before it is linked.
+    pub fn stub(&mut self, site: u32, offset: i32) {
         self.stubs.push((site, self.ops.offset().0));
         let request = trampolines::unlinked(site as i32, offset);
         let unlinked = self.trampolines.unlinked as usize;

@@ -8,7 +8,9 @@ use trapless_isa::inst::{Inst, NO_REG, Op};
 use trapless_isa::port::CsrOp;
 
 use super::compiler::{BlockCompiler, Slow};
+use super::control::Way;
 use super::regs::{BIAS, Host, RAX, RCX, RDX, at};
+use super::trampolines::Goal;
 use crate::{
     CSR_DONE, CsrPlace, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr, Position,
 };
@@ -77,7 +79,7 @@ impl BlockCompiler<'_> {
         self.put(inst.rd, RAX);
         let next = at.offset() as i32 + i32::from(inst.len);
         dynasm!(self.ops; .arch x64; je =>back);
-        self.go_by_lookup(next);
+        self.by_lookup(Way::Jump, Goal::Offset(next));
         dynasm!(self.ops; .arch x64; refused:);
         self.finish(at);
     }

@@ -209,6 +209,28 @@ fn immediate(ops: &mut Assembler, short: Result<i8, std::num::TryFromIntError>, 
     }
 }
 
+/// Instructions of 1 to 9 bytes that do nothing, as Intel and AMD recommend them.
+const NOPS: [&[u8]; 9] = [
+    &[0x90],
+    &[0x66, 0x90],
+    &[0x0F, 0x1F, 0x00],
+    &[0x0F, 0x1F, 0x40, 0x00],
+    &[0x0F, 0x1F, 0x44, 0x00, 0x00],
+    &[0x66, 0x0F, 0x1F, 0x44, 0x00, 0x00],
+    &[0x0F, 0x1F, 0x80, 0x00, 0x00, 0x00, 0x00],
+    &[0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+    &[0x66, 0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+];
+
+/// Emits `bytes` bytes that do nothing.
+pub(super) fn pad(ops: &mut Assembler, mut bytes: usize) {
+    while bytes != 0 {
+        let nop = NOPS[bytes.min(NOPS.len()) - 1];
+        ops.extend(nop);
+        bytes -= nop.len();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,26 +319,18 @@ mod tests {
             [0x03, 0xC1]
         );
     }
-}
 
-/// Instructions of 1 to 9 bytes that do nothing, as Intel and AMD recommend them.
-const NOPS: [&[u8]; 9] = [
-    &[0x90],
-    &[0x66, 0x90],
-    &[0x0F, 0x1F, 0x00],
-    &[0x0F, 0x1F, 0x40, 0x00],
-    &[0x0F, 0x1F, 0x44, 0x00, 0x00],
-    &[0x66, 0x0F, 0x1F, 0x44, 0x00, 0x00],
-    &[0x0F, 0x1F, 0x80, 0x00, 0x00, 0x00, 0x00],
-    &[0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
-    &[0x66, 0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
-];
-
-/// Emits `bytes` bytes that do nothing.
-pub(super) fn pad(ops: &mut Assembler, mut bytes: usize) {
-    while bytes != 0 {
-        let nop = NOPS[bytes.min(NOPS.len()) - 1];
-        ops.extend(nop);
-        bytes -= nop.len();
+    #[test]
+    fn padding_is_instructions_that_do_nothing() {
+        for size in 0..70 {
+            let code = bytes(|ops| pad(ops, size));
+            assert_eq!(code.len(), size);
+            let mut decoder = iced_x86::Decoder::new(64, &code, 0);
+            assert!(
+                decoder
+                    .iter()
+                    .all(|inst| inst.mnemonic() == iced_x86::Mnemonic::Nop)
+            );
+        }
     }
 }

@@ -79,7 +79,7 @@ impl Jit {
         known: Known<'a>,
     ) -> Option<Emitted> {
         let base = self.buffer.next();
-        let mut ops: Assembler = assembler(base);
+        let mut ops: Assembler = assembler(base, sources.len());
         let targets = Targets::new(sources, || ops.new_dynamic_label(), known);
         let mut block = BlockCompiler {
             ops,

@@ -65,6 +65,12 @@ pub(super) fn template_of(inst: &Inst) -> Option<Template> {
     if inst.rd == NO_REG && semantics::computes(inst.op) {
         return Some(Template::Nothing);
     }
+    if inst.op == Op::Andi && inst.imm == 0xFF {
+        // `zext.b`
+        return Some(Template::Integer(Integer::One(
+            emit!(|ops, to, a| movzx Rq(to), Rb(a)),
+        )));
+    }
     if inst.op == Op::AddUw && inst.rs2 == 0 {
         // `zext.w`
         return Some(Template::Integer(Integer::One(
