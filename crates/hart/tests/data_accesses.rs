@@ -118,7 +118,8 @@ fn pick(below: &mut dyn FnMut(u64) -> u64, of: &[Reg]) -> Reg {
 }
 
 /// A block of instructions that compute, load and store in registers of which nothing else knows,
-/// the accesses near `s0`.
+/// the accesses near `s0`. Among what they compute are words, and what compilers write for an
+/// extension or a rotation.
 fn long_block(a: &mut Asm, seed: u64) {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut below = |limit: u64| {
@@ -134,14 +135,29 @@ fn long_block(a: &mut Asm, seed: u64) {
             0 => pick(below, &FREE),
             _ => pick(below, &often),
         };
-        let kind = below(4);
+        let kind = below(7);
         for _ in 0..=below(3) {
             let (to, from) = (register(&mut below), register(&mut below));
             let at = 8 * below(8) as i32;
             let inst = match kind {
                 0 => i(0x03, 3, to, S0, at),
                 1 => s(0x23, 3, S0, from, at),
-                _ => r(0x33, below(2) as u32 * 4, 0, to, to, from),
+                2 | 3 => r(0x33, below(2) as u32 * 4, 0, to, to, from),
+                4 => r(0x3B, 0, below(2) as u32 * 0x20, to, to, from),
+                // slli to,from,n; srli to,to,n-2 or less
+                5 => {
+                    let left = [32, 48, 56][below(3) as usize];
+                    a.w(i(0x13, 1, to, from, left));
+                    i(0x13, 5, to, to, left - below(3) as i32)
+                }
+                // srliw to,from,n; slliw other,from,32-n; or to,to,other
+                _ => {
+                    let other = register(&mut below);
+                    let right = 1 + below(31) as i32;
+                    a.w(i(0x1B, 5, to, from, right));
+                    a.w(i(0x1B, 1, other, from, 32 - right));
+                    r(0x33, 6, 0, to, to, other)
+                }
             };
             a.w(inst);
         }

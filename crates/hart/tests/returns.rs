@@ -6,7 +6,7 @@ mod programs;
 
 use programs::{RAM, finish, put, run};
 use trapless_asm::reg::{A0, A1, RA, S0, S2, SP, T0, T2, T3, T4, ZERO};
-use trapless_asm::{Asm, addi, jalr};
+use trapless_asm::{Asm, addi, jal, jalr};
 use trapless_hart::Ram;
 use trapless_isa::csr;
 
@@ -87,6 +87,63 @@ fn a_return_goes_where_the_register_says() {
     let ends = [false, true].map(|compiled| end(compiled, load));
     assert_eq!(ends[0][0], ROUNDS + ROUNDS / 2 * 1000);
     assert_eq!(ends[0], ends[1]);
+}
+
+/// Promise: code in pages that share a place in the TLB is found, by calls and by jumps, to where an
+/// instruction says and to where a register says.
+#[test]
+fn code_in_pages_that_share_a_place_is_found() {
+    const ROUNDS: u64 = 200;
+    const APART: u64 = 4096 << 12;
+    const BESIDE: u64 = FUNCTION + 0x1000;
+    // The page that is accessed first is in another way than the second one.
+    for far_first in [false, true] {
+        let ram = |compiled| {
+            let ram = Ram::new(RAM, APART + SIZE).expect("RAM");
+            let mut a = Asm::new(RAM);
+            let back = [a.label(), a.label()];
+            a.li(S0, FUNCTION + APART).li(S2, BESIDE + APART);
+            a.li(T2, ROUNDS).la(T3, back[0]).la(T4, back[1]);
+            let again = a.here();
+            for far in [far_first, !far_first] {
+                let at = a.pc();
+                a.w(if far {
+                    jalr(RA, S0, 0)
+                } else {
+                    jal(RA, (FUNCTION - at) as i32)
+                });
+            }
+            for (far, back) in [far_first, !far_first].into_iter().zip(back) {
+                let at = a.pc();
+                a.w(if far {
+                    jalr(ZERO, S2, 0)
+                } else {
+                    jal(ZERO, (BESIDE - at) as i32)
+                });
+                a.bind(back);
+            }
+            a.addi(T2, T2, -1);
+            a.bne(T2, ZERO, again);
+            finish(&mut a);
+            put(&ram, RAM, &a);
+            for (far, add) in [(0, 1), (APART, 30)] {
+                let mut f = Asm::new(FUNCTION + far);
+                f.addi(A0, A0, add);
+                f.w(jalr(ZERO, RA, 0));
+                put(&ram, FUNCTION + far, &f);
+                let mut g = Asm::new(BESIDE + far);
+                g.addi(A0, A0, 10 * add);
+                let to = if (far != 0) == far_first { T3 } else { T4 };
+                g.w(jalr(ZERO, to, 0));
+                put(&ram, BESIDE + far, &g);
+            }
+            let hart = run(&ram, compiled);
+            [hart.x(A0 as usize), hart.now(), hart.instret()]
+        };
+        let ends = [false, true].map(ram);
+        assert_eq!(ends[0][0], ROUNDS * 341);
+        assert_eq!(ends[0], ends[1]);
+    }
 }
 
 /// Promise: a function that maps another page where its caller was returns to that page.
