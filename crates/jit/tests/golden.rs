@@ -155,6 +155,9 @@ golden! {
     shifts_and_division: 0x000 [0x00c5_1513, 0x40c5_55b3, 0x00c3_52bb, 0x0277_06b3, 0x02b7_c733, 0x02b5_793b, 0x0080_006f];
     // andn a0,a0,a1; clz a2,a0; rev8 t0,a2; bseti a3,a3,40; sh2add a4,a0,a1; czero.eqz s1,a0,a1; j
     bits: 0x000 [0x40b5_7533, 0x6005_1613, 0x6b86_5293, 0x2a86_9693, 0x20b5_4733, 0x0eb5_54b3, 0x0080_006f];
+    // slli a5,a4,32; addi a0,a0,1; srli a5,a5,30; srliw a3,a1,7; slliw a2,a1,25; or a3,a3,a2;
+    // lui a2,1; addw a4,a1,a0; addiw a4,a4,1; j
+    idioms: 0x000 [0x0207_1793, 0x0015_0513, 0x01e7_d793, 0x0075_d69b, 0x0195_961b, 0x00c6_e6b3, 0x0000_1637, 0x00a5_873b, 0x0017_071b, 0x0080_006f];
     // ld a0,8(a1); sb a2,-1(t0); j
     loads_and_stores: 0x000 [0x0085_b503, 0xfec2_8fa3, 0x0080_006f];
     // sd ra,24(sp); sd s0,16(sp); sd s1,8(sp); j
