@@ -19,6 +19,9 @@ use super::template::template_of;
 /// Reads of a value that must come for a register to be moved out of its home: it has to be stored,
 /// and loaded at the end.
 const WORTH: u8 = 2;
+/// Instructions that a home is not read for so that one read is enough: until then other values will
+/// take its place, too.
+const FAR: u8 = 16;
 
 /// The registers of a set of bits.
 fn registers(mut bits: u64) -> impl Iterator<Item = u8> {
@@ -41,12 +44,15 @@ impl BlockCompiler<'_> {
             // A helper executes it.
             self.bring_home();
         } else {
-            self.bring_in(insts, lifetimes.before(index + len));
+            self.bring_in(insts, lifetimes.before(index + len), index + len);
         }
         self.lifetimes = Some(lifetimes);
     }
 
-    fn bring_in(&mut self, insts: &[Inst], uses: &[Use; NUMBERS]) {
+    /// Assigns them for instructions behind which, from `end` on, values are used so.
+    fn bring_in(&mut self, insts: &[Inst], uses: &[Use; NUMBERS], end: usize) {
+        // No block is longer than 100 instructions.
+        let at = end as u8;
         let of = |x: u8| uses[usize::from(x)];
         // Bits are registers.
         let (mut operands, mut results) = (0_u64, 0_u64);
@@ -67,7 +73,7 @@ impl BlockCompiler<'_> {
                 continue;
             }
             let recent = self.recent(x);
-            if let Some(host) = self.room(uses, of(x), taken) {
+            if let Some(host) = self.room(uses, at, of(x), taken) {
                 match recent {
                     Some(recent) => encode::copy(&mut self.ops, host, recent),
                     None => encode::memory(&mut self.ops, LOAD_64, host, RBX, slot_at(x)),
@@ -81,7 +87,7 @@ impl BlockCompiler<'_> {
             let host = match self.registers.place(x) {
                 Place::Host(host) => Some(host),
                 _ if of(x).reads == 0 => None,
-                _ => self.room(uses, of(x), taken),
+                _ => self.room(uses, at, of(x), taken),
             };
             taken |= host.map_or(0, |host| 1 << host.0);
             places[usize::from(x)] = host;
@@ -94,9 +100,9 @@ impl BlockCompiler<'_> {
         }
     }
 
-    /// A host register for a value that is used so, in which there is nothing any more: not one of
-    /// `taken`, and none whose value is used more.
-    fn room(&mut self, uses: &[Use; NUMBERS], wanted: Use, taken: u32) -> Option<Host> {
+    /// A host register for a value that is used so from instruction `at` on, in which there is
+    /// nothing any more: not one of `taken`, and none whose value is used more.
+    fn room(&mut self, uses: &[Use; NUMBERS], at: u8, wanted: Use, taken: u32) -> Option<Host> {
         let registers = &self.registers;
         let free = HOMES.into_iter().map(|(_, host)| host);
         let free = free.filter(|host| taken & 1 << host.0 == 0);
@@ -105,8 +111,11 @@ impl BlockCompiler<'_> {
             Some(x) => (uses[usize::from(x)].next, !registers.stale(x)),
         })?;
         if let Some(x) = registers.content(host) {
-            let reads = if HOMES.contains(&(x, host)) { WORTH } else { 1 };
-            if uses[usize::from(x)].next <= wanted.next || wanted.reads < reads {
+            let next = uses[usize::from(x)].next;
+            let home = HOMES.contains(&(x, host));
+            let soon = next < at.saturating_add(FAR);
+            let reads = if home && soon { WORTH } else { 1 };
+            if next <= wanted.next || wanted.reads < reads {
                 return None;
             }
             if registers.stale(x) {
