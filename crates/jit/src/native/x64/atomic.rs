@@ -55,7 +55,8 @@ impl BlockCompiler<'_> {
     pub fn atomic(&mut self, inst: &Inst, at: Position, how: Atomic) {
         let store = !matches!(how, Atomic::LoadReserved(_));
         let mut slow = self.slow_path(at);
-        self.probe(inst.rs1, 0, how.size().bytes, store, &mut slow);
+        let memory = self.probe(inst.rs1, 0, how.size().bytes, store, &mut slow);
+        self.set_rax(memory);
         match how {
             Atomic::LoadReserved(size) => self.load_reserved(inst, size),
             Atomic::StoreConditional(size) => self.store_conditional(inst, size),

@@ -9,7 +9,7 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::Inst;
 
 use super::compiler::{BlockCompiler, Slow, Unknown};
-use super::encode::{self, ADDRESS};
+use super::encode::{self, ADDRESS, Memory};
 use super::float::Float;
 use super::regs::{RAX, RBX, RDX, at};
 use super::template::{Template, template_of};
@@ -68,19 +68,17 @@ impl BlockCompiler<'_> {
     }
 
     /// Emits what finds the host's address of a load or store: that of its base register if there
-    /// is one, or a probe. The address is in `rax` plus the displacement that is returned. Changes
-    /// `rcx` and `rdx`.
-    pub fn address(&mut self, inst: &Inst, size: i32, write: bool, slow: &mut Slow) -> i32 {
+    /// is one, or a probe. Changes `rax`, `rcx` and `rdx`.
+    pub fn address(&mut self, inst: &Inst, size: i32, write: bool, slow: &mut Slow) -> Memory {
         let Some(slot) = self.bases.slot(inst.rs1) else {
-            self.probe(inst.rs1, inst.imm, size, write, slow);
-            return 0;
+            return self.probe(inst.rs1, inst.imm, size, write, slow);
         };
         let probe = Probe {
             size,
             write,
             aligned: true,
         };
-        slow.probe = Some(probe);
+        slow.probe = Some((probe, RAX));
         let (from, back) = (self.ops.new_dynamic_label(), self.ops.new_dynamic_label());
         self.load_base(slot, from);
         dynasm!(self.ops; .arch x64; =>back);
@@ -93,7 +91,11 @@ impl BlockCompiler<'_> {
             miss: slow.miss,
             hit: slow.hit,
         });
-        inst.imm
+        Memory {
+            base: RAX,
+            index: None,
+            at: inst.imm,
+        }
     }
 
     /// `rax` = the host's address of a base register; jumps to `unknown` if there is none.
@@ -107,8 +109,11 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops; .arch x64; =>access.from);
         let base = self.value(access.rs1, RAX);
         self.add_to_rax(base, access.imm);
-        self.inline_probe(access.probe, access.miss, access.hit);
-        encode::memory(&mut self.ops, ADDRESS, RAX, RAX, -access.imm);
+        let memory = self.inline_probe(access.probe, RAX, access.miss, access.hit);
+        self.set_rax(Memory {
+            at: -access.imm,
+            ..memory
+        });
         dynasm!(self.ops; .arch x64; jmp =>access.back);
     }
 }

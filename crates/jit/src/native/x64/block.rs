@@ -163,8 +163,8 @@ impl BlockCompiler<'_> {
         }
         cold.slow.append(&mut self.cold.slow);
         for slow in cold.slow {
-            if let Some(probe) = slow.probe {
-                self.slow_probe(&slow, probe);
+            if let Some((probe, address)) = slow.probe {
+                self.slow_probe(&slow, probe, address);
             }
             dynasm!(self.ops; .arch x64; =>slow.out);
             match slow.csr {

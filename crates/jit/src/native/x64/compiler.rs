@@ -33,12 +33,13 @@ pub(super) struct Slow {
     pub csr: Option<Inst>,
     /// Entry of the slow path.
     pub out: DynamicLabel,
-    /// Entry after a miss of the inline TLB probe: address in `rax`, offset of the entry in `rcx`.
+    /// Entry after a miss of the inline TLB probe, with the offset of the entry in `rcx`.
     pub miss: DynamicLabel,
-    /// Where the fast path resumes if the slow probe hits, with the host address in `rax`.
+    /// Where the fast path resumes if the slow probe hits, with what is to be added to the address
+    /// in `rcx`.
     pub hit: DynamicLabel,
-    /// The inline TLB probe, if there is one.
-    pub probe: Option<Probe>,
+    /// The inline TLB probe, if there is one, and the register that the address is in.
+    pub probe: Option<(Probe, Host)>,
     /// Where the block resumes.
     pub back: DynamicLabel,
     /// What the block expects in a host register where it resumes.

@@ -20,18 +20,33 @@ pub(super) enum Width {
 /// An instruction with a register and a memory operand.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
-    /// Operands have 16 bits.
-    word: bool,
+    /// A prefix that comes first; 0 for none.
+    prefix: u8,
     width: Width,
     opcode: &'static [u8],
 }
 
 const fn form(width: Width, opcode: &'static [u8]) -> Form {
     Form {
-        word: false,
+        prefix: 0,
         width,
         opcode,
     }
+}
+
+const fn prefixed(prefix: u8, opcode: &'static [u8]) -> Form {
+    Form {
+        prefix,
+        ..form(Width::Bits32, opcode)
+    }
+}
+
+/// A memory operand: the sum of these.
+#[derive(Clone, Copy)]
+pub(super) struct Memory {
+    pub base: Host,
+    pub index: Option<Host>,
+    pub at: i32,
 }
 
 /// `mov`, `movsx`, `movzx` from memory: size, and `S` if the sign is extended.
@@ -45,11 +60,13 @@ pub(super) const LOAD_S8: Form = form(Width::Bits64, &[0x0F, 0xBE]);
 /// `mov` to memory.
 pub(super) const STORE_64: Form = form(Width::Bits64, &[0x89]);
 pub(super) const STORE_32: Form = form(Width::Bits32, &[0x89]);
-pub(super) const STORE_16: Form = Form {
-    word: true,
-    ..form(Width::Bits32, &[0x89])
-};
+pub(super) const STORE_16: Form = prefixed(0x66, &[0x89]);
 pub(super) const STORE_8: Form = form(Width::Bits32, &[0x88]);
+/// `movss` and `movsd`; the register is of SSE.
+pub(super) const LOAD_SINGLE: Form = prefixed(0xF3, &[0x0F, 0x10]);
+pub(super) const LOAD_DOUBLE: Form = prefixed(0xF2, &[0x0F, 0x10]);
+pub(super) const STORE_SINGLE: Form = prefixed(0xF3, &[0x0F, 0x11]);
+pub(super) const STORE_DOUBLE: Form = prefixed(0xF2, &[0x0F, 0x11]);
 /// `lea`.
 pub(super) const ADDRESS: Form = form(Width::Bits64, &[0x8D]);
 pub(super) const ADDRESS_32: Form = form(Width::Bits32, &[0x8D]);
@@ -70,14 +87,32 @@ pub(super) enum Alu {
 
 /// `form reg, [base + at]`, or `form [base + at], reg`.
 pub(super) fn memory(ops: &mut Assembler, form: Form, reg: Host, base: Host, at: i32) {
-    if form.word {
-        ops.push(0x66);
+    let index = None;
+    memory_at(ops, form, reg, Memory { base, index, at });
+}
+
+/// The same for any memory operand.
+pub(super) fn memory_at(ops: &mut Assembler, form: Form, reg: Host, memory: Memory) {
+    let Memory { base, index, at } = memory;
+    if form.prefix != 0 {
+        ops.push(form.prefix);
     }
     // Without REX, byte registers 4 to 7 are `ah` .. `bh`.
     let byte = form.opcode == STORE_8.opcode && reg.0 >= 4;
-    prefix(ops, form.width, reg, base, byte);
+    let bits = index.map_or(0, |index| index.0 >> 3 << 1);
+    prefix_with(ops, bits, form.width, reg, base, byte);
     ops.extend(form.opcode);
-    place(ops, reg, base, at);
+    match index {
+        None => place(ops, reg, base, at),
+        Some(index) => {
+            let (size, short) = displacement(base, at);
+            ops.push(size | (reg.0 & 7) << 3 | 4);
+            ops.push((index.0 & 7) << 3 | base.0 & 7);
+            if size != 0 {
+                immediate(ops, short, at);
+            }
+        }
+    }
 }
 
 /// `op reg, [base + at]`.
@@ -179,20 +214,31 @@ pub(super) fn copy(ops: &mut Assembler, to: Host, from: Host) {
 }
 
 fn prefix(ops: &mut Assembler, width: Width, reg: Host, base: Host, always: bool) {
-    let bits = u8::from(width == Width::Bits64) << 3 | (reg.0 >> 3) << 2 | base.0 >> 3;
+    prefix_with(ops, 0, width, reg, base, always);
+}
+
+/// The same with further bits of REX.
+fn prefix_with(ops: &mut Assembler, bits: u8, width: Width, reg: Host, base: Host, always: bool) {
+    let bits = bits | u8::from(width == Width::Bits64) << 3 | (reg.0 >> 3) << 2 | base.0 >> 3;
     if bits != 0 || always {
         ops.push(0x40 | bits);
     }
 }
 
-fn place(ops: &mut Assembler, reg: Host, base: Host, at: i32) {
+/// The mode for a displacement from `base`, and its value if it is short.
+fn displacement(base: Host, at: i32) -> (u8, Result<i8, std::num::TryFromIntError>) {
     let short = i8::try_from(at);
-    // Base 5 without displacement encodes RIP-relative addressing.
-    let size = match short {
+    // Base 5 without displacement encodes RIP-relative addressing, or none.
+    let mode = match short {
         Ok(0) if base.0 & 7 != 5 => 0,
         Ok(_) => 0x40,
         Err(_) => 0x80,
     };
+    (mode, short)
+}
+
+fn place(ops: &mut Assembler, reg: Host, base: Host, at: i32) {
+    let (size, short) = displacement(base, at);
     ops.push(size | (reg.0 & 7) << 3 | base.0 & 7);
     if base.0 & 7 == 4 {
         ops.push(0x24);
@@ -285,6 +331,33 @@ mod tests {
             sil
         );
         same!(|o| memory(o, STORE_8, Host(2), Host(0), 0), mov[rax], dl);
+        let sum = |base, at| Memory {
+            base: Host(base),
+            index: Some(Host(1)),
+            at,
+        };
+        same!(|o| memory_at(o, LOAD_64, Host(8), sum(8, 0)), mov r8, [r8 + rcx]);
+        same!(|o| memory_at(o, LOAD_S8, Host(6), sum(0, 4)), movsx rsi, BYTE [rax + rcx + 4]);
+        same!(|o| memory_at(o, LOAD_32, Host(9), sum(12, 300)), mov r9d, [r12 + rcx + 300]);
+        // The macro encodes no displacement of 0 otherwise than with 8 bits.
+        same!(|o| memory_at(o, LOAD_64, Host(0), sum(13, 0)), mov rax, [r13 + rcx]);
+        same!(
+            |o| memory_at(o, STORE_8, Host(6), sum(0, -1)),
+            mov[rax + rcx - 1],
+            sil
+        );
+        let high = Memory {
+            index: Some(Host(9)),
+            ..sum(10, 8)
+        };
+        same!(|o| memory_at(o, LOAD_64, Host(2), high), mov rdx, [r10 + r9 + 8]);
+        same!(|o| memory_at(o, LOAD_SINGLE, Host(12), sum(8, 0)), movss xmm12, [r8 + rcx]);
+        same!(|o| memory_at(o, LOAD_DOUBLE, Host(4), sum(0, 16)), movsd xmm4, [rax + rcx + 16]);
+        same!(
+            |o| memory_at(o, STORE_DOUBLE, Host(5), sum(0, 0)),
+            movsd[rax + rcx],
+            xmm5
+        );
         same!(|o| memory(o, ADDRESS, Host(0), Host(12), 24), lea rax, [r12 + 24]);
         same!(|o| memory(o, ADDRESS_32, Host(0), Host(8), -1), lea eax, [r8 - 1]);
         same!(|o| memory(o, MULTIPLY_64, Host(9), Host(3), 8), imul r9, [rbx + 8]);

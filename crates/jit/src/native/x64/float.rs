@@ -16,6 +16,7 @@ use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, Slow};
 use super::copies::{Ready, Xmm};
+use super::encode;
 use super::encode::Assembler;
 use super::regs::{Host, RAX, at, f_at};
 use crate::native::precision::{Nan, Precision};
@@ -257,35 +258,25 @@ impl BlockCompiler<'_> {
 
     fn float_load(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
         self.require_dirty(slow);
-        let at = self.address(inst, precision.bytes(), false, slow);
+        let memory = self.address(inst, precision.bytes(), false, slow);
         let xmm = self.copies.place(inst.rd, precision);
-        match (precision, i8::try_from(at)) {
-            (Precision::Single, Ok(at)) => {
-                dynasm!(self.ops; .arch x64; movss Rx(xmm), [BYTE rax + at]);
-            }
-            (Precision::Double, Ok(at)) => {
-                dynasm!(self.ops; .arch x64; movsd Rx(xmm), [BYTE rax + at]);
-            }
-            (Precision::Single, _) => dynasm!(self.ops; .arch x64; movss Rx(xmm), [rax + at]),
-            (Precision::Double, _) => dynasm!(self.ops; .arch x64; movsd Rx(xmm), [rax + at]),
-        }
+        let form = match precision {
+            Precision::Single => encode::LOAD_SINGLE,
+            Precision::Double => encode::LOAD_DOUBLE,
+        };
+        encode::memory_at(&mut self.ops, form, Host(xmm.0), memory);
         self.write(precision, inst.rd, xmm);
     }
 
     fn float_store(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
         self.require_dirty(slow);
-        let at = self.address(inst, precision.bytes(), true, slow);
+        let memory = self.address(inst, precision.bytes(), true, slow);
         let b = self.copy(precision, inst.rs2);
-        match (precision, i8::try_from(at)) {
-            (Precision::Single, Ok(at)) => {
-                dynasm!(self.ops; .arch x64; movss [BYTE rax + at], Rx(b));
-            }
-            (Precision::Double, Ok(at)) => {
-                dynasm!(self.ops; .arch x64; movsd [BYTE rax + at], Rx(b));
-            }
-            (Precision::Single, _) => dynasm!(self.ops; .arch x64; movss [rax + at], Rx(b)),
-            (Precision::Double, _) => dynasm!(self.ops; .arch x64; movsd [rax + at], Rx(b)),
-        }
+        let form = match precision {
+            Precision::Single => encode::STORE_SINGLE,
+            Precision::Double => encode::STORE_DOUBLE,
+        };
+        encode::memory_at(&mut self.ops, form, Host(b.0), memory);
     }
 
     fn move_to_integer(&mut self, inst: &Inst, precision: Precision, slow: &Slow) {

@@ -5,7 +5,7 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 
 use super::compiler::{BlockCompiler, GroupSlow};
-use super::encode::{self, ADDRESS};
+use super::encode::{self, ADDRESS, Memory};
 use super::regs::{RAX, RCX, RDX};
 use super::template::access_of;
 use crate::native::group::{Group, find};
@@ -29,20 +29,21 @@ impl BlockCompiler<'_> {
             rest: self.copies.relied(),
             moved: self.moved(),
         };
-        // What the address in `rax` is for.
-        let from = match self.bases.slot(insts[0].rs1) {
+        // What the address in `rax` is for, and what is added to it.
+        let (from, index) = match self.bases.slot(insts[0].rs1) {
             Some(slot) => {
                 self.load_base(slot, slow.out);
-                0
+                (0, None)
             }
             None => {
                 self.probe_group(&group, insts[0].rs1, slow.out);
-                group.low
+                (group.low, Some(RCX))
             }
         };
         for inst in &insts[..group.len] {
             if let Some(access) = access_of(inst.op) {
-                self.transfer(inst, access, inst.imm - from, RCX);
+                let (base, at) = (RAX, inst.imm - from);
+                self.transfer(inst, access, Memory { base, index, at }, RDX);
             }
             self.at += i32::from(inst.len);
         }
@@ -52,7 +53,8 @@ impl BlockCompiler<'_> {
         group.len
     }
 
-    /// Emits the shared probe: `rax` = the host's address of the lowest access.
+    /// Emits the shared probe: `rax` = the address of the lowest access, `rcx` what is to be added
+    /// to it.
     fn probe_group(&mut self, group: &Group, rs1: u8, out: DynamicLabel) {
         let base = self.value(rs1, RAX);
         if rs1 == 0 {
@@ -79,7 +81,7 @@ impl BlockCompiler<'_> {
             ; .arch x64
             ; cmp [BYTE rbp + rcx + tag], rdx
             ; jne =>out
-            ; add rax, [rbp + rcx + 16]
+            ; mov rcx, [rbp + rcx + 16]
         );
     }
 

@@ -38,8 +38,9 @@ pub(crate) struct Trampolines {
     /// returns, unless it traps.
     pub execute: u64,
     /// Slow TLB probes, by number of the [`Probe`]. Called after the inline probe missed, with the
-    /// address in `rax` and the offset of the entry in `rcx`. Returns the host address in `rax` and
-    /// ZF set if either way holds the page and the access stays inside it; else changes `rdx` only.
+    /// address in `rax` and the offset of the entry in `rcx`. Returns what is to be added to the
+    /// address in `rcx` and ZF set if either way holds the page and the access stays inside it; else
+    /// changes `rdx` only. A hit changes `rdx`, too.
     /// A hit in the second way exchanges the ways, which changes `xmm0` to `xmm3` and forgets the
     /// addresses of a region's base registers. A marked page must be in the first one.
     pub slow_probes: [u64; Probe::KINDS],
@@ -337,7 +338,7 @@ fn slow_probe(ops: &mut Assembler, probe: Probe) {
         ; and rdx, -4096
         ; cmp [rbp + rcx + tag], rdx
         ; jne >second
-        ; add rax, [rbp + rcx + 16]
+        ; mov rcx, [rbp + rcx + 16]
         ; xor edx, edx
         ; ret
         ; second:
@@ -353,8 +354,7 @@ fn slow_probe(ops: &mut Assembler, probe: Probe) {
     }
     dynasm!(ops
         ; .arch x64
-        ; movq rdx, xmm3
-        ; add rax, rdx
+        ; movq rcx, xmm3
         ; xor edx, edx
         ; ret
         ; marked:
@@ -372,7 +372,7 @@ fn slow_probe(ops: &mut Assembler, probe: Probe) {
         ; or edx, 1
         ; ret
         ; beside:
-        ; add rax, [rbp + rcx + 16]
+        ; mov rcx, [rbp + rcx + 16]
         ; xor edx, edx
         ; no:
         ; ret
