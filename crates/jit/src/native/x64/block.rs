@@ -13,7 +13,6 @@ use super::trampolines;
 use super::words::Words;
 use crate::native::listing::Parts;
 use crate::native::region_code::RegionCode;
-use crate::native::target::Target;
 use crate::{Position, Source};
 
 impl<'a> BlockCompiler<'a> {
@@ -72,16 +71,10 @@ impl BlockCompiler<'_> {
     /// Emits the hot code. That of block `next` follows it.
     pub fn hot(&mut self, next: Option<&Source<'_>>) {
         let source = self.source;
-        let limit_reached = self.ops.new_dynamic_label();
         let entry = self.targets.entry(source);
         let start = entry.unwrap_or_else(|| self.ops.new_dynamic_label());
-        self.cold.limit_reached = Some((limit_reached, start));
         dynasm!(self.ops; .arch x64; =>start);
-        dynasm!(self.ops; .arch x64; test r15, r15; jns =>limit_reached);
-        if let Some(bits) = source.crossing {
-            self.crossing(bits);
-        }
-        self.charge_block();
+        self.begin_block(start);
         if Self::uses_float(source.insts) {
             self.begin_float();
         }
@@ -109,23 +102,8 @@ impl BlockCompiler<'_> {
 
     /// Emits the cold code.
     pub fn cold(&mut self, mut cold: Cold) {
-        if let Some((limit_reached, start)) = cold.limit_reached {
-            let (offset, limit) = (self.source.offset as i32, self.trampolines.limit as usize);
-            let again = self.targets.again(self.source, start);
-            let go_on = match again {
-                Target::Label(label) => label,
-                Target::Code(_) => self.ops.new_dynamic_label(),
-            };
-            dynasm!(self.ops
-                ; .arch x64
-                ; =>limit_reached
-                ; lea rax, [=>go_on]
-                ; add r13, offset
-                ; jmp extern limit
-            );
-            if let Target::Code(original) = again {
-                dynasm!(self.ops; .arch x64; =>go_on; jmp extern original);
-            }
+        if let Some(limit) = cold.limit {
+            self.at_limit(&limit);
         }
         if let Some(other) = cold.other {
             let (offset, crossing) = (
@@ -241,7 +219,7 @@ impl BlockCompiler<'_> {
     }
 
     /// Compares memory, found by the fetch TLB, with the bits of the instruction across pages.
-    fn crossing(&mut self, bits: u32) {
+    pub fn crossing(&mut self, bits: u32) {
         let other = self.ops.new_dynamic_label();
         self.cold.other = Some(other);
         let (fetch, low) = (self.trampolines.fetch as usize, self.source.offset as i32);

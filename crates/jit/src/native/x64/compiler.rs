@@ -6,6 +6,7 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
 
 use super::copies::{Copies, Xmm};
+use super::counters::Limit;
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::lifetimes::Lifetimes;
 use super::regs::{Host, Place, RAX, RBX, Registers, x_at};
@@ -80,8 +81,7 @@ pub(super) struct Unknown {
 /// Rarely executed code of a block; it is placed behind the hot code of all blocks of a batch.
 #[derive(Default)]
 pub(super) struct Cold {
-    /// Taken if the limit is reached at the block's start, and that start.
-    pub limit_reached: Option<(DynamicLabel, DynamicLabel)>,
+    pub limit: Option<Limit>,
     /// Taken if memory holds another instruction than the one across pages that was compiled.
     pub other: Option<DynamicLabel>,
     /// Taken if a call finds too many frames on the stack, and where it goes on.

@@ -5,27 +5,92 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 
 use super::compiler::BlockCompiler;
 use super::encode::{self, Alu, Width};
-use super::regs::{Host, R15, RBX, at};
+use super::regs::{Host, R15, RBX, RDX, at};
 use crate::context::INSTRUCTION_BITS;
 use crate::native::region::Charge;
+use crate::native::target::Target;
+
+/// A block's look at the limit.
+pub(super) struct Limit {
+    /// Where it leads to if the limit is reached, or if it is by the block's charge.
+    over: DynamicLabel,
+    /// Where the block starts.
+    start: DynamicLabel,
+    /// What is charged before; 0: nothing.
+    first: i32,
+}
+
+/// Bytes of an addition of 32 bits to [`Counters`](crate::Counters) and of the look at the limit
+/// behind it, which a block that is charged first begins with.
+pub(super) const CHARGE: i32 = 7 + 6;
+
+/// Cycles and instructions as one number.
+fn sum(charge: Charge) -> i64 {
+    (i64::from(charge.cycles) << INSTRUCTION_BITS) + i64::from(charge.instructions)
+}
 
 impl BlockCompiler<'_> {
-    /// Emits the charge of the block by itself. Changes `rax` and flags.
-    pub fn charge_block(&mut self) {
+    /// Emits the check of the limit and the charge of the block by itself, which begins at `start`,
+    /// here. Changes `rax` and flags.
+    pub fn begin_block(&mut self, start: DynamicLabel) {
         let mut charge = Charge::of(self.source);
         // In a number, each instruction takes a cycle.
-        let beyond = charge.instructions - charge.cycles;
-        if beyond > 0 {
-            charge.instructions -= beyond;
+        let beyond = (charge.instructions - charge.cycles).max(0);
+        charge.instructions -= beyond;
+        let over = self.ops.new_dynamic_label();
+        let alone = matches!(self.targets.again(self.source, start), Target::Label(_));
+        // Most blocks are charged first: nearly always the sum tells that they may begin.
+        let first = match (self.source.crossing, i32::try_from(sum(charge))) {
+            (None, Ok(by)) if by != 0 && alone => {
+                let here = self.ops.offset().0;
+                self.count(charge);
+                dynasm!(self.ops; .arch x64; jge =>over);
+                debug_assert_eq!(self.ops.offset().0 - here, CHARGE as usize);
+                by
+            }
+            (crossing, _) => {
+                self.check_count(0, over);
+                if let Some(bits) = crossing {
+                    self.crossing(bits);
+                }
+                self.count(charge);
+                0
+            }
+        };
+        if beyond != 0 {
             encode::alu_memory_value(&mut self.ops, Alu::Add, RBX, at!(instret), beyond);
         }
-        self.count(charge);
+        self.cold.limit = Some(Limit { over, start, first });
+    }
+
+    /// Emits what happens where a block has reached the limit, or does so by its charge.
+    pub fn at_limit(&mut self, limit: &Limit) {
+        let Limit { over, start, first } = *limit;
+        let again = self.targets.again(self.source, start);
+        let go_on = match again {
+            Target::Label(label) => label,
+            Target::Code(_) => self.ops.new_dynamic_label(),
+        };
+        let (offset, mut leave) = (self.source.offset as i32, self.trampolines.limit as usize);
+        dynasm!(self.ops; .arch x64; =>over);
+        if first != 0 {
+            encode::set(&mut self.ops, RDX, first);
+            leave = self.trampolines.charged as usize;
+        }
+        dynasm!(self.ops
+            ; .arch x64
+            ; lea rax, [=>go_on]
+            ; add r13, offset
+            ; jmp extern leave
+        );
+        if let Target::Code(original) = again {
+            dynasm!(self.ops; .arch x64; =>go_on; jmp extern original);
+        }
     }
 
     /// Emits an addition to cycles and instructions. Changes `rax` and flags.
     pub fn count(&mut self, charge: Charge) {
-        let by = i64::from(charge.cycles) << INSTRUCTION_BITS;
-        let by = by + i64::from(charge.instructions);
+        let by = sum(charge);
         match i32::try_from(by) {
             Ok(0) => {}
             Ok(by) => encode::alu_value(&mut self.ops, Alu::Add, Width::Bits64, R15, by),

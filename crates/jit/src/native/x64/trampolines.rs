@@ -3,6 +3,7 @@
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
+use super::counters::CHARGE;
 use super::encode::{self, ADDRESS, Alu, Assembler, LOAD_64, Width};
 use super::regs::{Host, PINNED, R13, R15, RAX, RBX, RCX, RDX, at, x_at};
 use crate::context::HOST_FLAGS;
@@ -21,6 +22,9 @@ pub(crate) struct Trampolines {
     /// Returns [`Exit::Limit`](crate::Exit::Limit) with the code in `rax`, with the program counter
     /// in `r13`.
     pub limit: u64,
+    /// As [`limit`](Self::limit), for a block that has been charged what is in `rdx`. If that alone
+    /// reaches the limit, the block goes on instead.
+    pub charged: u64,
     /// Returns [`Exit::Crossing`](crate::Exit::Crossing), with the program counter in `r13`.
     pub crossing: u64,
     /// Called with the address of a page in `rax`: returns its addend in `rcx` and ZF set if the
@@ -426,6 +430,7 @@ impl Trampolines {
             (self.enter, "enter"),
             (self.leave, "leave"),
             (self.limit, "leave_at_limit"),
+            (self.charged, "leave_or_begin"),
             (self.crossing, "leave_crossing"),
             (self.fetch, "probe_fetch"),
             (self.second_way, "second_way"),
@@ -462,6 +467,19 @@ impl Trampolines {
         let limit = piece(&|ops| {
             dynasm!(ops; .arch x64; bts rax, BYTE AT_LIMIT as i8; jmp extern out);
         })?;
+        let charged = piece(&|ops| {
+            dynasm!(ops
+                ; .arch x64
+                ; cmp r15, rdx
+                ; jl >begins
+                ; sub r15, rdx
+                ; jmp extern limit as usize
+                ; begins:
+                ; and r13, -4096
+                ; add rax, CHARGE
+                ; jmp rax
+            );
+        })?;
         let crossing = piece(&|ops| {
             dynasm!(ops; .arch x64; mov rax, CROSSING as i32; jmp extern out);
         })?;
@@ -492,6 +510,7 @@ impl Trampolines {
             enter,
             leave,
             limit,
+            charged,
             crossing,
             fetch,
             second_way,
