@@ -231,6 +231,35 @@ fn what_is_loaded_is_there_at_once() {
     }
 }
 
+/// Promise: what an atomic instruction loads is an address in the next instruction.
+#[test]
+fn pointers_that_atomics_load_are_followed() {
+    const ROUNDS: u64 = 50;
+    const POINTER: u64 = RAM + 0x1_0000;
+    const VALUE: u64 = RAM + 0x1_2000;
+    let mut a = Asm::new(RAM);
+    a.li(S0, POINTER).li(T2, ROUNDS);
+    let again = a.here();
+    // amoor.d and lr.d into registers that compiled code keeps in memory
+    for (to, kind) in [(20, 0x20), (22, 0x08)] {
+        a.w(r(0x2F, 3, kind, to, S0, ZERO));
+        a.ld(21, to, 0);
+        a.w(r(0x33, 0, 0, 18, 18, 21));
+    }
+    a.addi(T2, T2, -1);
+    a.bne(T2, ZERO, again);
+    finish(&mut a);
+    let end = |compiled| {
+        let ram = Ram::new(RAM, SIZE).expect("RAM");
+        for (at, value) in [(POINTER, VALUE), (VALUE, 7)] {
+            ram.store(at, 8, value).expect("in RAM");
+        }
+        put(&ram, RAM, &a);
+        run(&ram, compiled).x(18)
+    };
+    assert_eq!([false, true].map(end), [2 * 7 * ROUNDS; 2]);
+}
+
 /// Promise: stores to a page that can only be read are refused, whatever is loaded beside them.
 #[test]
 fn a_page_that_can_be_read_is_not_written() {

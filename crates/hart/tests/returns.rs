@@ -89,8 +89,8 @@ fn a_return_goes_where_the_register_says() {
     assert_eq!(ends[0], ends[1]);
 }
 
-/// Promise: code in pages that share a place in the TLB is found, by calls and by jumps, to where an
-/// instruction says and to where a register says.
+/// Promise: code in pages that share a place in the TLB is found, by calls and by jumps, where an
+/// instruction says, and where a register says.
 #[test]
 fn code_in_pages_that_share_a_place_is_found() {
     const ROUNDS: u64 = 200;

@@ -19,8 +19,8 @@ use super::template::template_of;
 /// Reads of a value that must come for a register to be moved out of its home: it has to be stored,
 /// and loaded at the end.
 const WORTH: u8 = 2;
-/// Instructions that a home is not read for so that one read is enough: until then other values will
-/// take its place, too.
+/// Instructions that a home is not read for so that one read is enough: until then other values
+/// will take its place, too.
 const FAR: u8 = 16;
 
 /// The registers of a set of bits.

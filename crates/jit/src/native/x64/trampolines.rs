@@ -42,11 +42,11 @@ pub(crate) struct Trampolines {
     /// returns, unless it traps.
     pub execute: u64,
     /// Slow TLB probes, by number of the [`Probe`]. Called after the inline probe missed, with the
-    /// address in `rax` and the offset of the entry in `rcx`. Returns what is to be added to the
-    /// address in `rcx` and ZF set if either way holds the page and the access stays inside it; else
-    /// changes `rdx` only. A hit changes `rdx`, too.
-    /// A hit in the second way exchanges the ways, which changes `xmm0` to `xmm3` and forgets the
-    /// addresses of a region's base registers. A marked page must be in the first one.
+    /// address in `rax` and the offset of the entry in `rcx`. Changes `rdx`. Returns what is to be
+    /// added to the address in `rcx` and ZF set if either way holds the page and the access stays
+    /// inside it; else changes nothing more. A hit in the second way exchanges the ways, which
+    /// changes `xmm0` to `xmm3` and forgets the addresses of a region's base registers. A marked
+    /// page must be in the first one.
     pub slow_probes: [u64; Probe::KINDS],
     /// Called: returns `fflags` in `eax`, with the flags raised since compiled code was entered.
     /// Changes `rcx` and `rdx`.
