@@ -89,6 +89,50 @@ fn a_return_goes_where_the_register_says() {
     assert_eq!(ends[0], ends[1]);
 }
 
+/// Promise: an address that no function was called from is no return, whatever it is, and its lowest
+/// bit does not count.
+#[test]
+fn a_return_without_a_call_goes_where_the_register_says() {
+    const ROUNDS: u64 = 50;
+    // Nothing is at 0; a function is at the last one.
+    for to in [0, 1, 2, u64::MAX, FUNCTION + 1] {
+        let load = |ram: &Ram| {
+            let mut a = Asm::new(RAM);
+            let (back, handler) = (a.label(), a.label());
+            a.la(T0, handler).csrw(csr::MTVEC, T0);
+            a.li(T2, ROUNDS).la(T3, back);
+            let again = a.here();
+            a.li(RA, to);
+            a.w(jalr(ZERO, RA, 0));
+            a.bind(back);
+            a.addi(T2, T2, -1);
+            a.bne(T2, ZERO, again);
+            finish(&mut a);
+            // Vectors begin at multiples of 4.
+            while a.pc() % 4 != 0 {
+                a.h(0x0001);
+            }
+            a.bind(handler);
+            a.csrr(T4, csr::MEPC)
+                .w(trapless_asm::r(0x33, 0, 0, A0, A0, T4));
+            a.addi(A0, A0, 3);
+            a.csrw(csr::MEPC, T3).mret();
+            put(ram, RAM, &a);
+            let mut f = Asm::new(FUNCTION);
+            f.addi(A0, A0, 1);
+            f.w(jalr(ZERO, T3, 0));
+            put(ram, FUNCTION, &f);
+        };
+        let ends = [false, true].map(|compiled| end(compiled, load));
+        let once = match to & !1 {
+            FUNCTION => 1,
+            nowhere => nowhere.wrapping_add(3),
+        };
+        assert_eq!(ends[0][0], once.wrapping_mul(ROUNDS), "{to:#x}");
+        assert_eq!(ends[0], ends[1], "{to:#x}");
+    }
+}
+
 /// Promise: code in pages that share a place in the TLB is found, by calls and by jumps, where an
 /// instruction says, and where a register says.
 #[test]

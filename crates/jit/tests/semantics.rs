@@ -57,6 +57,9 @@ fn with_registers(op: Op, immediate: u32, (rd, rs1, rs2): (u32, u32, u32)) -> Op
     (inst.op == op).then_some(inst)
 }
 
+/// Offset in its page of a block; long ones begin early enough.
+const OFFSET: u64 = 0xD00;
+
 /// Runs instructions as a block of their own, with these values in registers, and checks every
 /// register. `false` if one has no template.
 fn check(jit: &mut Jit, insts: &[Inst], registers: [u64; 32]) -> bool {
@@ -66,7 +69,7 @@ fn check(jit: &mut Jit, insts: &[Inst], registers: [u64; 32]) -> bool {
         insts: &insts,
         cost: 2,
         page: 1,
-        offset: 0x10,
+        offset: OFFSET as u32,
         crossing: None,
     };
     let code = match jit.compile(&[source], &|_, _| None) {
@@ -83,7 +86,7 @@ fn check(jit: &mut Jit, insts: &[Inst], registers: [u64; 32]) -> bool {
     };
     context.x[..32].copy_from_slice(&registers);
     let mut expected = context.x;
-    let mut pc = PAGE + 0x10;
+    let mut pc = PAGE + OFFSET;
     for inst in &insts[..insts.len() - 1] {
         let of = |x: u8| expected[usize::from(x)];
         let (a, b) = (of(inst.rs1), of(inst.rs2));
@@ -186,6 +189,7 @@ fn random_operand(random: &mut Random, op: Op) -> u32 {
         Format::Shift | Format::ShiftW => random.pick(&DISTANCES),
         // With what is added, these are the smallest and the largest.
         Format::U => random.pick(&[0x8_0000, 0x7_FFFF, 0, 0x1_2345]),
+        _ if op == Op::Addi && random.below(4) == 0 => 0x7FF,
         _ => random.pick(&OPERANDS) as u32,
     }
 }

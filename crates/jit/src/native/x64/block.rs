@@ -119,8 +119,7 @@ impl BlockCompiler<'_> {
         }
         if let Some(unmatched) = cold.unmatched {
             dynasm!(self.ops; .arch x64; =>unmatched);
-            trampolines::drop_frames(&mut self.ops);
-            self.go_to_rcx();
+            trampolines::return_elsewhere(&mut self.ops, self.trampolines.second_way);
         }
         for (from, to) in cold.gotos {
             dynasm!(self.ops; .arch x64; =>from);

@@ -72,6 +72,7 @@ impl BlockCompiler<'_> {
             self.link(inst.rd, link);
             return Some(target);
         }
+        let returns = is_link(inst.rs1) && matches!(inst.rd, 0 | NO_REG);
         if inst.op == Op::Jalr {
             if inst.imm == 0 {
                 self.fetch(RCX, inst.rs1);
@@ -79,7 +80,9 @@ impl BlockCompiler<'_> {
                 let base = self.value(inst.rs1, RAX);
                 encode::memory(&mut self.ops, ADDRESS, RCX, base, inst.imm);
             }
-            dynasm!(self.ops; .arch x64; and rcx, -2);
+            if !returns {
+                dynasm!(self.ops; .arch x64; and rcx, -2);
+            }
         }
         let address = self.link(inst.rd, link);
         if call {
@@ -95,7 +98,8 @@ impl BlockCompiler<'_> {
             encode::alu_value(&mut self.ops, Alu::Sub, Width::Bits64, R13, link);
             return Some(link);
         }
-        if is_link(inst.rs1) && matches!(inst.rd, 0 | NO_REG) {
+        if returns {
+            // What calls push is even: an odd address does not match.
             let unmatched = self.ops.new_dynamic_label();
             self.cold.unmatched = Some(unmatched);
             dynasm!(self.ops; .arch x64; cmp [rsp + 8], rcx; jne =>unmatched; ret);

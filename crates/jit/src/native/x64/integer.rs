@@ -8,7 +8,7 @@ use super::compiler::BlockCompiler;
 use super::encode::{
     self, ADDRESS, ADDRESS_32, Alu, Assembler, LOAD_64, MULTIPLY_32, MULTIPLY_64, Width,
 };
-use super::regs::{Host, Place, RAX, RBX, RCX, RDX, at, x_at};
+use super::regs::{Host, Place, R13, RAX, RBX, RCX, RDX, at, x_at};
 
 /// How a result is computed: location of the operands, and the code to emit. `rax`, `rcx` and `rdx`
 /// are free.
@@ -205,16 +205,16 @@ impl BlockCompiler<'_> {
 
     /// `to` = the address of the instruction plus `imm`. Changes `rax`.
     fn pc_relative(&mut self, to: Host, imm: i32) {
-        // Both are signed 32-bit values, but their sum may not fit.
-        dynasm!(self.ops; .arch x64; mov rax, imm);
-        if self.registers.page() {
-            dynasm!(self.ops; .arch x64; lea Rq(to), [rax + r13 + self.at]);
+        let mut page = R13;
+        if !self.registers.page() {
+            encode::memory(&mut self.ops, LOAD_64, RAX, RBX, at!(pc));
+            page = RAX;
+        }
+        if let Some(distance) = imm.checked_add(self.at) {
+            encode::memory(&mut self.ops, ADDRESS, to, page, distance);
         } else {
-            dynasm!(self.ops
-                ; .arch x64
-                ; add rax, [rbx + at!(pc)]
-                ; lea Rq(to), [rax + self.at]
-            );
+            encode::memory(&mut self.ops, ADDRESS, RAX, page, self.at);
+            dynasm!(self.ops; .arch x64; lea Rq(to), [rax + imm]);
         }
     }
 

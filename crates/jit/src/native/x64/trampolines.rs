@@ -66,19 +66,20 @@ fn no_code(ops: &mut Assembler) {
 }
 
 /// From the host's code to compiled code.
-fn enter_compiled(ops: &mut Assembler) {
+fn enter_compiled(ops: &mut Assembler, without_call: u64) {
     for host in SAVED {
         dynasm!(ops; .arch x64; push Rq(host));
     }
     // Six registers and the return address are seven words: an eighth aligns the stack. Then a
-    // frame that no return hits, because its address is odd.
+    // frame for returns that have no call, if they match it.
     dynasm!(ops
         ; .arch x64
         ; lea rbx, [rdi + BIAS]
-        ; mov rax, rsi
+        ; mov rax, QWORD without_call as i64
         ; sub rsp, 8
         ; push BYTE 1
-        ; push BYTE 1
+        ; push rax
+        ; mov rax, rsi
         ; mov [rbx + at!(stack)], rsp
         ; lea rcx, [rsp - FRAMES * FRAME]
         ; mov [rbx + at!(stack_floor)], rcx
@@ -96,6 +97,13 @@ fn leave_compiled(ops: &mut Assembler) {
         dynasm!(ops; .arch x64; pop Rq(host));
     }
     dynasm!(ops; .arch x64; ret);
+}
+
+/// Goes on where a return leads that does not match the last call, to the address in `rcx`.
+pub(super) fn return_elsewhere(ops: &mut Assembler, second_way: u64) {
+    drop_frames(ops);
+    dynasm!(ops; .arch x64; and rcx, -2; mov r13, rcx);
+    lookup(ops, second_way);
 }
 
 /// [`Trampolines::fetch`].
@@ -460,7 +468,6 @@ impl Trampolines {
             leave_compiled(ops);
         })?;
         let out = piece(&leave_compiled)? as usize;
-        let enter = piece(&enter_compiled)?;
         let leave = piece(&|ops| {
             dynasm!(ops; .arch x64; mov rax, UNKNOWN as i32; jmp extern out);
         })?;
@@ -485,6 +492,8 @@ impl Trampolines {
         })?;
         let fetch = piece(&fetch)?;
         let second_way = piece(&|ops| look_in_second_way(ops, leave as usize))?;
+        let without_call = piece(&|ops| return_elsewhere(ops, second_way))?;
+        let enter = piece(&|ops| enter_compiled(ops, without_call))?;
         let unlinked = piece(&|ops| leave_unlinked(ops, out))?;
         let resume = piece(&|ops| {
             drop_frames(ops);
