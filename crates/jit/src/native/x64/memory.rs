@@ -73,8 +73,8 @@ impl BlockCompiler<'_> {
         if rs1 == 0 {
             encode::set(&mut self.ops, RAX, imm);
             address = RAX;
-        } else if imm != 0 || [RCX, RDX].contains(&address) {
-            self.add_to_rax(address, imm);
+        } else if imm != 0 {
+            encode::memory(&mut self.ops, ADDRESS, RAX, address, imm);
             address = RAX;
         }
         let probe = Probe {
