@@ -89,8 +89,8 @@ fn a_return_goes_where_the_register_says() {
     assert_eq!(ends[0], ends[1]);
 }
 
-/// Promise: an address that no function was called from is no return, whatever it is, and its lowest
-/// bit does not count.
+/// Promise: a return goes to any address if no function was called, and its lowest bit does not
+/// count.
 #[test]
 fn a_return_without_a_call_goes_where_the_register_says() {
     const ROUNDS: u64 = 50;

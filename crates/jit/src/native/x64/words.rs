@@ -6,28 +6,28 @@ use super::integer::Seen;
 use super::lifetimes::{result, sources};
 use super::template::{Template, template_of};
 
-/// What the low word of a result depends on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Low {
-    /// On the low words of the operands, as the other bits do, too.
+/// What an instruction's result depends on.
+#[derive(Clone, Copy)]
+enum Needs {
+    /// All of its bits on the low words of its operands.
+    Words,
+    /// The low word on the low words, the other bits on all of its operands.
+    AsMuch,
+    /// The low word on all of them.
     All,
-    /// On the low words of the operands; the other bits on all of these.
-    Low,
-    /// On more.
-    More,
 }
 
-fn low(inst: &Inst) -> Low {
+fn needs(inst: &Inst) -> Needs {
     match inst.op {
-        Op::Addiw | Op::Addw | Op::Subw | Op::Mulw => Low::All,
-        Op::Slliw | Op::Srliw | Op::Sraiw | Op::Sllw | Op::Srlw | Op::Sraw => Low::All,
-        Op::Divw | Op::Divuw | Op::Remw | Op::Remuw => Low::All,
-        Op::SlliUw | Op::ZextH | Op::SextH | Op::SextB | Op::Roriw => Low::All,
-        Op::AddUw if inst.rs2 == 0 => Low::All,
-        Op::Add | Op::Sub | Op::Mul | Op::And | Op::Or | Op::Xor => Low::Low,
-        Op::Addi | Op::Andi | Op::Ori | Op::Xori | Op::Slli => Low::Low,
-        Op::Sh1add | Op::Sh2add | Op::Sh3add => Low::Low,
-        _ => Low::More,
+        Op::Addiw | Op::Addw | Op::Subw | Op::Mulw => Needs::Words,
+        Op::Slliw | Op::Srliw | Op::Sraiw | Op::Sllw | Op::Srlw | Op::Sraw => Needs::Words,
+        Op::Divw | Op::Divuw | Op::Remw | Op::Remuw => Needs::Words,
+        Op::SlliUw | Op::ZextH | Op::SextH | Op::SextB | Op::Roriw => Needs::Words,
+        Op::AddUw if inst.rs2 == 0 => Needs::Words,
+        Op::Add | Op::Sub | Op::Mul | Op::And | Op::Or | Op::Xor => Needs::AsMuch,
+        Op::Addi | Op::Andi | Op::Ori | Op::Xori | Op::Slli => Needs::AsMuch,
+        Op::Sh1add | Op::Sh2add | Op::Sh3add => Needs::AsMuch,
+        _ => Needs::All,
     }
 }
 
@@ -61,8 +61,12 @@ impl Words {
                 }
                 seen &= !(1 << x);
             }
-            let low = low(inst);
-            if low == Low::More || low == Low::Low && needed {
+            let all = match needs(inst) {
+                Needs::Words => false,
+                Needs::AsMuch => needed,
+                Needs::All => true,
+            };
+            if all {
                 for x in sources(inst) {
                     seen |= 1 << x;
                 }
