@@ -368,3 +368,23 @@ fn blocks_compute_what_their_instructions_mean() {
         assert!(check(&mut jit, &insts, values), "all have templates");
     }
 }
+
+/// Promise: in long blocks that use all registers, results and operands keep out of each other's
+/// host registers, also where one instruction reads and writes the same register.
+#[test]
+fn many_values_at_once_are_kept_apart() {
+    let mut jit = compiler();
+    for seed in 1..6000_u64 {
+        let random = &mut Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut insts = Vec::new();
+        for _ in 0..16 + random.below(60) {
+            let [rd, rs1, rs2] = [(); 3].map(|()| 1 + random.below(31) as u32);
+            let rs1 = random.pick(&[rd, rs1]);
+            insts.extend(with_registers(Op::Add, 0, (rd, rs1, rs2)));
+        }
+        insts.retain(|inst| !inst.moves_to_tp());
+        let mut values: [u64; 32] = std::array::from_fn(|_| random.any());
+        values[0] = 0;
+        assert!(check(&mut jit, &insts, values));
+    }
+}

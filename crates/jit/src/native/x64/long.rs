@@ -51,7 +51,7 @@ impl BlockCompiler<'_> {
 
     /// Assigns them for instructions behind which, from `end` on, values are used so.
     fn bring_in(&mut self, insts: &[Inst], uses: &[Use; NUMBERS], end: usize) {
-        // No block is longer than 100 instructions.
+        // `Lifetimes` are of blocks of less than 100 instructions.
         let at = end as u8;
         let of = |x: u8| uses[usize::from(x)];
         // Bits are registers.
@@ -86,7 +86,8 @@ impl BlockCompiler<'_> {
         for x in registers(results) {
             let host = match self.registers.place(x) {
                 Place::Host(host) => Some(host),
-                _ if of(x).reads == 0 => None,
+                // An operand that found no room is read from memory: its place must stay there.
+                _ if of(x).reads == 0 || operands & 1 << x != 0 => None,
                 _ => self.room(uses, at, of(x), taken),
             };
             taken |= host.map_or(0, |host| 1 << host.0);
