@@ -59,7 +59,8 @@ impl Jit {
         sources: &'a [Source<'a>],
         known: Known<'a>,
     ) -> Option<Emitted> {
-        let mut ops = Assembler::for_blocks(self.buffer.next(), sources.len());
+        let inside = region.map_or(0, |plan| plan.nodes.len());
+        let mut ops = Assembler::for_blocks(self.buffer.next(), inside + sources.len());
         let targets = Targets::new(sources, || ops.new_dynamic_label(), known);
         let mut block = BlockCompiler {
             ops,

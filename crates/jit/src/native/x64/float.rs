@@ -16,8 +16,7 @@ use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, Slow};
 use super::copies::{Ready, Xmm};
-use super::encode;
-use super::encode::Assembler;
+use super::encode::{self, Assembler};
 use super::regs::{Host, RAX, at, f_at};
 use crate::native::precision::{Nan, Precision};
 use crate::native::rm;

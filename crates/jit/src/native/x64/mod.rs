@@ -79,7 +79,8 @@ impl Jit {
         known: Known<'a>,
     ) -> Option<Emitted> {
         let base = self.buffer.next();
-        let mut ops: Assembler = assembler(base, sources.len());
+        let inside = region.map_or(0, |plan| plan.nodes.len());
+        let mut ops: Assembler = assembler(base, inside + sources.len());
         let targets = Targets::new(sources, || ops.new_dynamic_label(), known);
         let mut block = BlockCompiler {
             ops,

@@ -71,7 +71,7 @@ fn enter_compiled(ops: &mut Assembler, without_call: u64) {
         dynasm!(ops; .arch x64; push Rq(host));
     }
     // Six registers and the return address are seven words: an eighth aligns the stack. Then a
-    // frame for returns that have no call, if they match it.
+    // frame that only a return to address 1 matches: it goes where any other without a call does.
     dynasm!(ops
         ; .arch x64
         ; lea rbx, [rdi + BIAS]
