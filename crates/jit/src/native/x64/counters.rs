@@ -39,8 +39,8 @@ impl BlockCompiler<'_> {
         charge.instructions -= beyond;
         let over = self.ops.new_dynamic_label();
         let alone = matches!(self.targets.again(self.source, start), Target::Label(_));
-        // Most blocks are charged first: nearly always the sum tells that they may begin. Of a cycle
-        // or more, it has too many bits for a short addition.
+        // Most blocks are charged first: nearly always the sum tells that they may begin. Of a
+        // cycle or more, it has too many bits for a short addition.
         let first = match (self.source.crossing, i32::try_from(sum(charge))) {
             (None, Ok(by)) if charge.cycles > 0 && alone => {
                 let here = self.ops.offset().0;
