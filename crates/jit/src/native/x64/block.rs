@@ -15,6 +15,14 @@ use crate::native::listing::Parts;
 use crate::native::region_code::RegionCode;
 use crate::{Position, Source};
 
+/// Whether the code of an instruction has no way out of the block.
+fn stays_inside(inst: &Inst) -> bool {
+    matches!(
+        template_of(inst),
+        Some(Template::Integer(_) | Template::Scratch(_) | Template::Nothing)
+    )
+}
+
 impl<'a> BlockCompiler<'a> {
     /// Emits the code of blocks, of which `hot` emits the hot part; cold code follows the hot code
     /// of all. Returns where it is.
@@ -46,7 +54,7 @@ impl<'a> BlockCompiler<'a> {
         self.at = self.source.offset as i32;
         self.copies.begin();
         self.recent = None;
-        self.words = Words::of(insts);
+        self.words = Words::of(insts, stays_inside);
         let mut index = 0;
         while let Some(inst) = insts.get(index) {
             let together = self.group(index);

@@ -6,7 +6,6 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 use trapless_isa::inst::{Inst, NO_REG};
 
 use super::copies::{Copies, Xmm};
-use super::counters::Limit;
 use super::encode::{self, Assembler, LOAD_64, STORE_64};
 use super::lifetimes::Lifetimes;
 use super::regs::{Host, Place, RAX, RBX, Registers, x_at};
@@ -76,6 +75,16 @@ pub(super) struct Unknown {
     /// Of the access' slow path.
     pub miss: DynamicLabel,
     pub hit: DynamicLabel,
+}
+
+/// A block's look at the limit.
+pub(super) struct Limit {
+    /// Where it leads to if the limit is reached, or if it is by the block's charge.
+    pub over: DynamicLabel,
+    /// Where the block starts.
+    pub start: DynamicLabel,
+    /// What is charged before; 0: nothing.
+    pub first: i32,
 }
 
 /// Rarely executed code of a block; it is placed behind the hot code of all blocks of a batch.

@@ -3,26 +3,13 @@
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 
-use super::compiler::BlockCompiler;
+use super::compiler::{BlockCompiler, Limit};
 use super::encode::{self, Alu, Width};
 use super::regs::{Host, R15, RBX, RDX, at};
+use super::trampolines::CHARGE;
 use crate::context::INSTRUCTION_BITS;
 use crate::native::region::Charge;
 use crate::native::target::Target;
-
-/// A block's look at the limit.
-pub(super) struct Limit {
-    /// Where it leads to if the limit is reached, or if it is by the block's charge.
-    over: DynamicLabel,
-    /// Where the block starts.
-    start: DynamicLabel,
-    /// What is charged before; 0: nothing.
-    first: i32,
-}
-
-/// Bytes of an addition of 32 bits to [`Counters`](crate::Counters) and of the look at the limit
-/// behind it, which a block that is charged first begins with.
-pub(super) const CHARGE: i32 = 7 + 6;
 
 /// Cycles and instructions as one number.
 fn sum(charge: Charge) -> i64 {

@@ -9,6 +9,7 @@ use super::encode::{
     self, ADDRESS, ADDRESS_32, Alu, Assembler, LOAD_64, MULTIPLY_32, MULTIPLY_64, Width,
 };
 use super::regs::{Host, Place, R13, RAX, RBX, RCX, RDX, at, x_at};
+use super::words::Seen;
 
 /// How a result is computed: location of the operands, and the code to emit. `rax`, `rcx` and `rdx`
 /// are free.
@@ -58,14 +59,6 @@ impl Combine {
     fn commutes(self) -> bool {
         !matches!(self, Self::Alu(Alu::Sub | Alu::Cmp))
     }
-}
-
-/// What is seen of the result of an operation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// The low word, until the register is written anew.
-    Word,
-    All,
 }
 
 /// Top bits of a word that was shifted by 1 or more.

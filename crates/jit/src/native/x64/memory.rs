@@ -141,10 +141,7 @@ impl BlockCompiler<'_> {
     /// [`Trampolines::slow_probes`](super::trampolines::Trampolines::slow_probes).
     pub fn slow_probe(&mut self, slow: &Slow, probe: Probe, address: Host) {
         let probe = self.trampolines.slow_probes[probe.number()] as usize;
-        dynasm!(self.ops
-            ; .arch x64
-            ; =>slow.miss
-        );
+        dynasm!(self.ops; .arch x64; =>slow.miss);
         encode::copy(&mut self.ops, RAX, address);
         dynasm!(self.ops; .arch x64; call extern probe; jz =>slow.hit);
     }

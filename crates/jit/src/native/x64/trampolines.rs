@@ -3,7 +3,6 @@
 use dynasm::dynasm;
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
-use super::counters::CHARGE;
 use super::encode::{self, ADDRESS, Alu, Assembler, LOAD_64, Width};
 use super::regs::{Host, PINNED, R13, R15, RAX, RBX, RCX, RDX, at, x_at};
 use crate::context::HOST_FLAGS;
@@ -11,6 +10,10 @@ use crate::native::buffer::Buffer;
 use crate::native::probe::Probe;
 use crate::native::{AT_LIMIT, CROSSING, UNKNOWN};
 use crate::{Helpers, MARK, REGION_BASES, TLB_ENTRIES};
+
+/// Bytes of an addition of 32 bits to [`Counters`](crate::Counters) and of the look at the limit
+/// behind it, which a block that is charged first begins with.
+pub(super) const CHARGE: i32 = 7 + 6;
 
 /// Addresses of the code that all blocks share.
 #[derive(Clone, Copy)]

@@ -2,9 +2,15 @@
 
 use trapless_isa::{Inst, Op};
 
-use super::integer::Seen;
 use super::lifetimes::{result, sources};
-use super::template::{Template, template_of};
+
+/// What is seen of the result of an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// The low word, until the register is written anew.
+    Word,
+    All,
+}
 
 /// What an instruction's result depends on.
 #[derive(Clone, Copy)]
@@ -39,17 +45,14 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Those of a block, at whose end everything is seen, and whenever it may be left.
-    pub fn of(insts: &[Inst]) -> Self {
+    /// Those of a block, at whose end everything is seen, and where it may be left: at all
+    /// instructions but those that stay `inside`.
+    pub fn of(insts: &[Inst], inside: impl Fn(&Inst) -> bool) -> Self {
         let mut words = Self::default();
         // Bit `x`: all of register `x` is seen later.
         let mut seen = u64::MAX;
         for (index, inst) in insts.iter().enumerate().rev() {
-            let inside = matches!(
-                template_of(inst),
-                Some(Template::Integer(_) | Template::Scratch(_) | Template::Nothing)
-            );
-            if !inside {
+            if !inside(inst) {
                 seen = u64::MAX;
                 continue;
             }
