@@ -51,12 +51,12 @@ pub fn build(
     )?;
     fdt.property_string("model", "trapless,virt")?;
 
+    let description = interrupts.describe();
+    cpus(&mut fdt, config, description.isa_extensions)?;
     chosen(&mut fdt, config, append, place)?;
     let node = fdt.begin_node("aliases")?;
     fdt.property_string("serial0", &format!("/soc/serial@{:x}", map::UART))?;
     fdt.end_node(node)?;
-    let description = interrupts.describe();
-    cpus(&mut fdt, config, description.isa_extensions)?;
     let node = fdt.begin_node(&format!("memory@{:x}", map::RAM))?;
     fdt.property_string("device_type", "memory")?;
     fdt.property_array_u64("reg", &[map::RAM, config.ram])?;
@@ -138,6 +138,7 @@ fn cpus(fdt: &mut FdtWriter, config: &MachineConfig, more: &[&str]) -> Result<()
     fdt.property_u32("timebase-frequency", config.timebase())?;
     for hart in 0..config.harts as u32 {
         let cpu = fdt.begin_node(&format!("cpu@{hart:x}"))?;
+        fdt.property_phandle(CPU + hart)?;
         fdt.property_string("device_type", "cpu")?;
         fdt.property_u32("reg", hart)?;
         fdt.property_string("status", "okay")?;
@@ -151,12 +152,11 @@ fn cpus(fdt: &mut FdtWriter, config: &MachineConfig, more: &[&str]) -> Result<()
                 fdt.property_u32(&format!("riscv,{kind}-block-size"), CACHE_BLOCK as u32)?;
             }
         }
-        fdt.property_phandle(CPU + hart)?;
         let intc = fdt.begin_node("interrupt-controller")?;
+        fdt.property_phandle(CPU_INTC + hart)?;
         fdt.property_u32("#interrupt-cells", 1)?;
         fdt.property_null("interrupt-controller")?;
         fdt.property_string("compatible", "riscv,cpu-intc")?;
-        fdt.property_phandle(CPU_INTC + hart)?;
         fdt.end_node(intc)?;
         fdt.end_node(cpu)?;
     }
