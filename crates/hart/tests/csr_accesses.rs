@@ -1,13 +1,13 @@
-//! CSR instructions of S-mode, of which compiled code executes some itself.
+//! CSR instructions, of which compiled code executes some itself.
 
 mod common;
 mod programs;
 
-use programs::{RAM, enter_supervisor, put, repeat, results, run, skip_exceptions};
+use programs::{RAM, enter_with, put, repeat, results, run, skip_exceptions};
 use trapless_asm::Asm;
 use trapless_asm::reg::{A0, S0, S1, T0};
 use trapless_hart::Ram;
-use trapless_isa::csr;
+use trapless_isa::csr::{self, envcfg, stateen0, status};
 
 const PROGRAM: u64 = RAM + 0x1000;
 const HANDLER: u64 = RAM + 0x2000;
@@ -21,47 +21,156 @@ const VALUES: [u64; 4] = [
     0x1_2345_6789,
 ];
 
-/// What the program in S-mode has put where S0 was, and how many instructions that took.
-fn end(compiled: bool, program: impl Fn(&mut Asm)) -> Vec<u64> {
+/// Where a program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Machine,
+    Supervisor,
+    /// S-mode from which M-mode has taken what it may take while compiled code accesses CSRs, after
+    /// it set bits of the guest's registers for that.
+    Restricted,
+    /// S-mode that M-mode does not let manage virtual memory (TVM).
+    NoTranslation,
+    Guest,
+}
+
+impl Place {
+    const ALL: [Self; 5] = [
+        Self::Machine,
+        Self::Supervisor,
+        Self::Restricted,
+        Self::NoTranslation,
+        Self::Guest,
+    ];
+
+    /// Whether a program there depends on a CSR that it would change.
+    fn needs(self, number: u16) -> bool {
+        match self {
+            Self::Machine => {
+                matches!(number, csr::MSTATUS | csr::MTVEC)
+                    || (csr::PMPCFG0..=csr::PMPADDR63).contains(&number)
+            }
+            Self::Supervisor | Self::Restricted | Self::NoTranslation => {
+                matches!(number, csr::SATP | csr::STVEC)
+            }
+            Self::Guest => number == csr::SATP,
+        }
+    }
+}
+
+/// What the program has put where S0 was, how many instructions that took, and all CSRs.
+fn end(compiled: bool, place: Place, program: impl Fn(&mut Asm)) -> Vec<u64> {
     let ram = Ram::new(RAM, 1 << 20).expect("RAM");
     let mut start = Asm::new(RAM);
     // S-mode may access all there is.
     start.li(T0, u64::MAX);
     start.csrw(csr::MSTATEEN0, T0).csrw(csr::MENVCFG, T0);
-    start.csrw(csr::MCOUNTEREN, T0);
-    enter_supervisor(&mut start, PROGRAM, HANDLER);
-    let a = repeat(PROGRAM, 3, RESULTS, program);
+    start.csrw(csr::MCOUNTEREN, T0).csrw(csr::HIDELEG, T0);
+    if place == Place::Restricted {
+        start.csrw(csr::HENVCFG, T0).csrw(csr::HSTATEEN0, T0);
+        start.li(T0, envcfg::STCE).csrw(csr::MENVCFG, T0);
+        let needed = stateen0::SE0 | stateen0::ENVCFG;
+        start.li(T0, needed).csrw(csr::MSTATEEN0, T0);
+    }
     // An exception is seen in A0, too.
     let mut handler = Asm::new(HANDLER);
-    skip_exceptions(&mut handler, A0);
+    let mpp = match place {
+        Place::Machine => {
+            start.li(T0, HANDLER).csrw(csr::MTVEC, T0);
+            start.li(T0, PROGRAM).csrw(csr::MEPC, T0);
+            start.li(T0, status::MPP).csrw(csr::MSTATUS, T0).mret();
+            handler.addi(A0, A0, 1);
+            handler.w(trapless_asm::csrr(T0, csr::MEPC));
+            handler.addi(T0, T0, 4).csrw(csr::MEPC, T0).mret();
+            None
+        }
+        Place::Supervisor | Place::Restricted => Some(0),
+        Place::NoTranslation => Some(status::TVM),
+        Place::Guest => Some(status::MPV),
+    };
+    if let Some(more) = mpp {
+        enter_with(&mut start, 1 << 11 | more, PROGRAM, HANDLER);
+        skip_exceptions(&mut handler, A0);
+    }
+    let a = repeat(PROGRAM, 3, RESULTS, program);
     for (at, program) in [(RAM, &start), (PROGRAM, &a), (HANDLER, &handler)] {
         put(&ram, at, program);
     }
     let hart = run(&ram, compiled);
     let mut state = results(&ram, &hart, RESULTS);
     state.push(hart.instret());
+    let csr = |&(number, _): &(u16, _)| hart.peek_csr_as_m(number).unwrap_or(0);
+    state.extend(csr::NAMES.iter().map(csr));
     state
 }
 
-/// Promise: what was written is read back the same in both engines, for every CSR but those by
-/// which the program itself runs.
+/// Promise: what was written is read back the same in both engines and in all modes, for every CSR
+/// but those by which the program itself runs; and a CSR keeps a value that is written back.
 #[test]
 fn csrs_keep_the_same_bits_in_both_engines() {
     for &(number, name) in csr::NAMES {
+        let keep = |a: &mut Asm| {
+            a.sd(A0, S0, 0).addi(S0, S0, 8);
+        };
         let accesses = |a: &mut Asm| {
             for kind in KINDS {
                 for value in VALUES {
                     a.li(S1, value);
                     a.w(trapless_asm::csr_op(kind, A0, number, S1));
-                    a.sd(A0, S0, 0).addi(S0, S0, 8);
+                    keep(a);
                 }
             }
+            // Without a result: new values, and those that are there; these with a result, too.
+            for value in VALUES {
+                a.li(S1, value).csrw(number, S1);
+                a.w(trapless_asm::csrr(A0, number));
+                keep(a);
+                a.csrw(number, A0);
+                a.w(trapless_asm::csrr(A0, number));
+                keep(a);
+                a.addi(S1, A0, 0).addi(A0, A0, 1);
+                a.w(trapless_asm::csr_op(1, A0, number, S1));
+                keep(a);
+            }
         };
-        if !matches!(number, csr::SATP | csr::STVEC) {
-            let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, accesses));
-            assert!(interpreted == compiled, "{name}");
+        for place in Place::ALL {
+            if !place.needs(number) {
+                let both = [false, true].map(|compiled| end(compiled, place, accesses));
+                assert!(both[0] == both[1], "{name} in {place:?}");
+            }
         }
     }
+}
+
+/// Promise: `mstatus` has SD while FS is Dirty, what M-mode changes in it is changed, and `mtvec`
+/// has no reserved mode, in both engines.
+#[test]
+fn machine_mode_works_the_same_in_both_engines() {
+    let program = |a: &mut Asm| {
+        for mode in [2, 1, 3, 0] {
+            a.li(S1, HANDLER | mode);
+            a.w(trapless_asm::csr_op(1, A0, csr::MTVEC, S1));
+            a.w(trapless_asm::csrr(A0, csr::MTVEC));
+            a.sd(A0, S0, 0).addi(S0, S0, 8);
+        }
+        for bits in [3 << 13, status::SUM, 2 << 13, status::TVM, 1 << 13, 3 << 13] {
+            a.li(S1, bits);
+            for kind in [2, 3, 2] {
+                a.w(trapless_asm::csr_op(kind, A0, csr::MSTATUS, S1));
+                a.sd(A0, S0, 0);
+                a.w(trapless_asm::csrr(A0, csr::MSTATUS));
+                a.sd(A0, S0, 8).addi(S0, S0, 16);
+                a.csrw(csr::MSTATUS, A0);
+            }
+            a.li(S1, status::FS);
+            a.w(trapless_asm::csrc(csr::MSTATUS, S1));
+        }
+    };
+    let both = [false, true].map(|compiled| end(compiled, Place::Machine, program));
+    assert!(both[0] == both[1]);
+    let (vector, status, dirty) = (both[0][0], both[0][5], status::SD | status::FS);
+    assert_eq!(vector, HANDLER, "mode 2 is reserved");
+    assert_eq!(status & dirty, dirty);
 }
 
 /// Promise: a result in a floating-point register makes FS Dirty, whatever it was, and there is
@@ -80,7 +189,8 @@ fn results_make_the_state_of_floating_point_dirty() {
             a.sd(A0, S0, 0).addi(S0, S0, 8);
         }
     };
-    let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, program));
+    let [interpreted, compiled] =
+        [false, true].map(|compiled| end(compiled, Place::Supervisor, program));
     let states: Vec<_> = interpreted[..7].iter().map(|s| s >> 13 & 3).collect();
     assert_eq!(states, [3, 3, 3, 0, 3, 3, 3]);
     assert!(interpreted == compiled);

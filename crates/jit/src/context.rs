@@ -87,6 +87,8 @@ pub struct CsrState {
     /// The mode is HS-mode of a hart with the hypervisor extension, and M-mode denies none of the
     /// CSRs at [`CsrPlace::Host`](crate::CsrPlace::Host): 0 or 1.
     pub hs: u8,
+    /// The mode is M-mode: 0 or 1.
+    pub machine: u8,
     /// The mode may read `time`: 0 or 1.
     pub time_readable: u8,
     /// The mode may execute `cbo.zero`: 0 or 1.
@@ -275,6 +277,7 @@ impl Default for Context {
                 vsie_shown: 0,
                 time_delta: 0,
                 hs: 0,
+                machine: 0,
                 time_readable: 0,
                 zero_block: 0,
                 status_changed: 0,

@@ -64,12 +64,13 @@ pub struct Options {
     pub plain_csrs: Vec<(u16, PlainCsr)>,
 }
 
-/// A CSR that HS-mode (and VS-mode, if it has its own) can always access, and whose accesses have
-/// no side effects.
+/// A CSR whose accesses by the mode that it is for are allowed and have no side effects.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainCsr {
     /// Location.
     pub place: CsrPlace,
+    /// What a read returns.
+    pub read: CsrRead,
     /// Effect of a write.
     pub write: CsrWrite,
 }
@@ -77,11 +78,24 @@ pub struct PlainCsr {
 /// Location of a CSR.
 #[derive(Clone, Copy, Debug)]
 pub enum CsrPlace {
-    /// Offset in the bank at [`CsrState::bank`].
+    /// Offset in the bank at [`CsrState::bank`], in HS- and VS-mode.
     Bank(usize),
-    /// Offset from the start of the structure that has the [`Context`] as its first field; HS-mode
-    /// only.
+    /// Offset from the start of the structure that has the [`Context`] as its first field, in
+    /// HS-mode.
     Host(usize),
+    /// The same, in M-mode.
+    Machine(usize),
+}
+
+/// What a read of a CSR returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CsrRead {
+    /// What is at its place.
+    Stored,
+    /// The same, and SD if FS is dirty.
+    Status,
+    /// Something else: left to a helper, unless a write has no result.
+    Unknown,
 }
 
 /// Effect of a write of a CSR.
@@ -91,7 +105,8 @@ pub enum CsrWrite {
     Unknown,
     /// Nothing.
     Ignored,
-    /// Nothing while these bits keep their value; else it is left to a helper.
+    /// Nothing while these bits keep their value, with SD as it is read; else it is left to a
+    /// helper.
     Same(i32),
     /// The 64 bits of `keep` stay, those of `take` come from the new value; values with a bit of
     /// `refuse` are left to a helper.

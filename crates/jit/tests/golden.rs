@@ -15,8 +15,8 @@ use std::sync::mpsc;
 use trapless_isa::inst::{Inst, NO_REG};
 use trapless_isa::{Format, decode};
 use trapless_jit::{
-    Context, CsrAnswer, CsrPlace, CsrRequest, CsrWrite, Helpers, Jit, Options, PlainCsr, Position,
-    Source,
+    Context, CsrAnswer, CsrPlace, CsrRead, CsrRequest, CsrWrite, Helpers, Jit, Options, PlainCsr,
+    Position, Source,
 };
 
 /// Physical address of page 0.
@@ -40,6 +40,7 @@ const HELPERS: Helpers = Helpers {
 fn options() -> Options {
     let plain = PlainCsr {
         place: CsrPlace::Bank(8),
+        read: CsrRead::Stored,
         write: CsrWrite::Bits {
             keep: 0,
             take: -1,

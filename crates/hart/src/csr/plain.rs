@@ -4,8 +4,8 @@
 
 use std::mem::offset_of;
 
-use trapless_isa::csr::{self, envcfg, stateen0};
-use trapless_jit::{CsrPlace, CsrWrite, PlainCsr};
+use trapless_isa::csr::{self, envcfg, stateen0, status};
+use trapless_jit::{CsrPlace, CsrRead, CsrWrite, PlainCsr};
 
 use super::interrupts::VS_BITS;
 use super::user::hstatus_user;
@@ -52,13 +52,17 @@ fn hstatus_write(xuer: bool) -> CsrWrite {
 /// The table, for harts that are like `config`.
 pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
     let extensions = &config.extensions;
-    let bank = |number, offset, write| {
-        let place = CsrPlace::Bank(offset);
-        (number, PlainCsr { place, write })
+    let stored = |number, place, write| {
+        let read = CsrRead::Stored;
+        (number, PlainCsr { place, read, write })
     };
-    let host = |number, offset, write| {
-        let place = CsrPlace::Host(offset);
-        (number, PlainCsr { place, write })
+    let bank = |number, offset, write| stored(number, CsrPlace::Bank(offset), write);
+    let host = |number, offset, write| stored(number, CsrPlace::Host(offset), write);
+    let machine = |number, offset, write| stored(number, CsrPlace::Machine(offset), write);
+    // Written with many effects, but most often with the value that they have.
+    let kept = |number, place, read| {
+        let write = CsrWrite::Same(-1);
+        (number, PlainCsr { place, read, write })
     };
     let mut table = vec![
         bank(csr::SSCRATCH, offset_of!(Bank, scratch), ALL),
@@ -66,11 +70,40 @@ pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
         bank(csr::SCAUSE, offset_of!(Bank, cause), ALL),
         bank(csr::STVAL, offset_of!(Bank, tval), ALL),
         bank(csr::STVEC, offset_of!(Bank, tvec), VECTOR),
+        machine(csr::MSCRATCH, offset_of!(Hart, csr.mscratch), ALL),
+        machine(csr::MEPC, offset_of!(Hart, csr.mepc), PC),
+        machine(csr::MCAUSE, offset_of!(Hart, csr.mcause), ALL),
+        machine(csr::MTVAL, offset_of!(Hart, csr.mtval), ALL),
+        machine(csr::MTVEC, offset_of!(Hart, csr.mtvec), VECTOR),
+        machine(csr::MHARTID, offset_of!(Hart, id), CsrWrite::Unknown),
+        kept(
+            csr::MSTATUS,
+            CsrPlace::Machine(offset_of!(Hart, csr.mstatus)),
+            CsrRead::Status,
+        ),
     ];
     if !extensions.h {
         return table;
     }
     table.extend([
+        machine(csr::MTVAL2, offset_of!(Hart, csr.mtval2), ALL),
+        machine(csr::MTINST, offset_of!(Hart, csr.mtinst), ALL),
+        kept(
+            csr::VSSTATUS,
+            CsrPlace::Host(offset_of!(Hart, csr.vsstatus)),
+            CsrRead::Status,
+        ),
+        kept(
+            csr::HGATP,
+            CsrPlace::Host(offset_of!(Hart, csr.hgatp)),
+            CsrRead::Stored,
+        ),
+        // Read as far as M-mode allows.
+        kept(
+            csr::HENVCFG,
+            CsrPlace::Host(offset_of!(Hart, csr.henvcfg)),
+            CsrRead::Unknown,
+        ),
         host(
             csr::SCOUNTEREN,
             offset_of!(Hart, csr.scounteren),
@@ -122,6 +155,10 @@ pub(crate) fn plain_csrs(config: &HartConfig) -> Vec<(u16, PlainCsr)> {
         refuse,
     };
     table.push(host(csr::SENVCFG, offset_of!(Hart, csr.senvcfg), write));
+    if extensions.smstateen {
+        let place = CsrPlace::Host(offset_of!(Hart, csr.hstateen));
+        table.push(kept(csr::HSTATEEN0, place, CsrRead::Unknown));
+    }
     if extensions.smstateen && !config.has_custom_state() {
         let offset = offset_of!(Hart, csr.sstateen);
         table.push(host(csr::SSTATEEN0, offset, CsrWrite::Ignored));
@@ -144,7 +181,8 @@ impl Hart {
     pub(crate) fn plain_csrs_open(&self) -> bool {
         let (e, c) = (&self.config.extensions, &self.csr);
         let needed = stateen0::SE0 | stateen0::ENVCFG;
-        e.h && (!e.smstateen || c.mstateen[0] & needed == needed)
+        let host = e.h && c.mstatus & status::TVM == 0;
+        host && (!e.smstateen || c.mstateen[0] & needed == needed)
             && (!e.sstc || c.menvcfg & envcfg::STCE != 0 && c.mcounteren & 2 != 0)
     }
 }

@@ -47,6 +47,7 @@ impl Hart {
         self.state.csr.bank = bank.cast();
         self.state.csr.status = status;
         self.state.csr.hs = u8::from(self.mode == Mode::HS && self.plain_csrs_open());
+        self.state.csr.machine = u8::from(self.mode == Mode::M);
         self.state.csr.time_readable = u8::from(self.time_readable());
         self.state.csr.zero_block = u8::from(self.cache_block_fault(envcfg::CBZE).is_none());
         self.state.csr.time_delta = if self.mode.v() {

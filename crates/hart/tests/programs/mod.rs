@@ -55,11 +55,17 @@ pub fn finish(a: &mut Asm) {
 /// Lets S-mode access all memory, and be told of its own exceptions at `handler`; enters it at
 /// `program`.
 pub fn enter_supervisor(a: &mut Asm, program: u64, handler: u64) {
+    enter_with(a, 1 << 11, program, handler);
+}
+
+/// The same, with these bits in `mstatus`, of which MPP, MPV and TVM may be set: exceptions of
+/// VS-mode go to `handler` in HS-mode.
+pub fn enter_with(a: &mut Asm, mstatus: u64, program: u64, handler: u64) {
     a.li(T0, u64::MAX).csrw(csr::PMPADDR0, T0);
     a.li(T0, 0x1F).csrw(csr::PMPCFG0, T0);
     a.li(T0, u64::MAX).csrw(csr::MEDELEG, T0);
     a.li(T0, handler).csrw(csr::STVEC, T0);
-    a.li(T0, 1 << 11).csrw(csr::MSTATUS, T0);
+    a.li(T0, mstatus).csrw(csr::MSTATUS, T0);
     a.li(T0, program).csrw(csr::MEPC, T0);
     a.mret();
 }

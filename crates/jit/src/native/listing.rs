@@ -205,8 +205,8 @@ macro_rules! fields {
 
 fields! {
     pc, cycles, instret, limit, base, data_tlb, fetch_tlb, twin_tlb, sum_changes, stack, stack_floor,
-    csr.bank, csr.status, csr.vsie_from, csr.vsie_shown, csr.time_delta, csr.hs, csr.time_readable,
-    csr.zero_block,
+    csr.bank, csr.status, csr.vsie_from, csr.vsie_shown, csr.time_delta, csr.hs, csr.machine,
+    csr.time_readable, csr.zero_block,
     float.frm, float.fflags, float.state, float.ready, float.used, float.clean, float.host_flags,
     interrupts.mip, interrupts.mie, interrupts.vsip, interrupts.vsie,
     counters.count, counters.zero,

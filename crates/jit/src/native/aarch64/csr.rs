@@ -11,7 +11,7 @@ use super::compiler::{BlockCompiler, Slow};
 use super::encode::{self, LOAD_8, LOAD_32, LOAD_64, Logical, STORE_8, STORE_32, STORE_64};
 use super::regs::{CONTEXT, CYCLES, DATA_TLB, Host, PAGE, X0, X1, X2, X3, X16, at};
 use super::trampolines;
-use crate::{CSR_DONE, CsrPlace, CsrRequest, CsrWrite, PlainCsr, Position};
+use crate::{CSR_DONE, CsrPlace, CsrRead, CsrRequest, CsrWrite, PlainCsr, Position};
 
 /// Fields of `sstatus` that compiled code can change, besides FS.
 const CHANGEABLE: u64 = status::SIE | status::SPIE | status::SPP | status::SUM;
@@ -98,7 +98,10 @@ impl BlockCompiler<'_> {
 
     fn plain(&mut self, inst: &Inst, plain: &PlainCsr, slow: &Slow) -> bool {
         let op = op(inst);
-        if op != CsrOp::Read && matches!(plain.write, CsrWrite::Unknown) {
+        let blind = matches!(op, CsrOp::Write(_));
+        if op != CsrOp::Read && matches!(plain.write, CsrWrite::Unknown)
+            || !blind && plain.read == CsrRead::Unknown
+        {
             return false;
         }
         // x3: address of the register.
@@ -112,8 +115,16 @@ impl BlockCompiler<'_> {
                 self.require(at!(csr.hs), slow);
                 encode::add(&mut self.ops, X3, CONTEXT, offset as i64);
             }
+            CsrPlace::Machine(offset) => {
+                self.require(at!(csr.machine), slow);
+                encode::add(&mut self.ops, X3, CONTEXT, offset as i64);
+            }
         }
         encode::memory(&mut self.ops, LOAD_64, X2, X3, 0);
+        if plain.read == CsrRead::Status {
+            self.dirty();
+            dynasm!(self.ops; .arch aarch64; orr x2, x2, x1, lsl 63);
+        }
         if op != CsrOp::Read && !matches!(plain.write, CsrWrite::Ignored) {
             self.csr_operand(inst, X0);
             match op {
@@ -173,18 +184,22 @@ impl BlockCompiler<'_> {
         }
         if inst.rd != NO_REG {
             let (shown, to) = (self.options.status_shown, self.target(inst.rd));
-            let fs = status::FS.trailing_zeros();
-            // SD is set if FS is dirty.
-            dynasm!(self.ops
-                ; .arch aarch64
-                ; ubfx x1, x2, fs, 2
-                ; cmp x1, 3
-                ; cset x1, eq
-            );
+            self.dirty();
             encode::logical(&mut self.ops, Logical::And, X2, X2, shown);
             dynasm!(self.ops; .arch aarch64; orr X(to), x2, x1, lsl 63);
             self.put(inst.rd, to);
         }
+    }
+
+    /// `x1` = SD of the status register in `x2`: 1 if FS is dirty, else 0.
+    fn dirty(&mut self) {
+        let fs = status::FS.trailing_zeros();
+        dynasm!(self.ops
+            ; .arch aarch64
+            ; ubfx x1, x2, fs, 2
+            ; cmp x1, 3
+            ; cset x1, eq
+        );
     }
 
     /// Changes the bits in `x0` of the register at `x3`, whose value is in `x2`, as far as they can
@@ -249,9 +264,12 @@ impl BlockCompiler<'_> {
         dynasm!(self.ops; .arch aarch64; same:);
     }
 
-    /// Emits a read of `vsie` in HS-mode; `false` for other accesses.
+    /// Emits a read of `vsie` in HS-mode, or a write of the value that it has; `false` for other
+    /// accesses.
     fn guest_enables(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        if op(inst) != CsrOp::Read {
+        let op = op(inst);
+        let blind = matches!(op, CsrOp::Write(_));
+        if op != CsrOp::Read && !blind {
             return false;
         }
         self.require(at!(csr.hs), slow);
@@ -264,7 +282,12 @@ impl BlockCompiler<'_> {
             ; and x0, x0, x1
             ; lsr x0, x0, 1
         );
-        self.put(inst.rd, X0);
+        if blind {
+            self.csr_operand(inst, X1);
+            dynasm!(self.ops; .arch aarch64; cmp x0, x1; b.ne =>slow.out);
+        } else {
+            self.put(inst.rd, X0);
+        }
         true
     }
 

@@ -12,7 +12,8 @@ use super::control::Way;
 use super::regs::{BIAS, Host, RAX, RCX, RDX, at};
 use super::trampolines::Goal;
 use crate::{
-    CSR_DONE, CsrPlace, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr, Position,
+    CSR_DONE, CsrPlace, CsrRead, CsrRequest, CsrWrite, FLOAT_DIRTY, FLOAT_NEAREST, PlainCsr,
+    Position,
 };
 
 /// `sstatus.SIE`, as an immediate operand.
@@ -95,7 +96,10 @@ impl BlockCompiler<'_> {
 
     fn plain(&mut self, inst: &Inst, plain: &PlainCsr, slow: &Slow) -> bool {
         let op = op(inst);
-        if op != CsrOp::Read && matches!(plain.write, CsrWrite::Unknown) {
+        let blind = matches!(op, CsrOp::Write(_));
+        if op != CsrOp::Read && matches!(plain.write, CsrWrite::Unknown)
+            || !blind && plain.read == CsrRead::Unknown
+        {
             return false;
         }
         // rcx: address of the register.
@@ -109,17 +113,21 @@ impl BlockCompiler<'_> {
                     ; add rcx, offset as i32
                 );
             }
-            CsrPlace::Host(offset) => {
-                let at = offset as i32 - BIAS as i32;
-                dynasm!(self.ops
-                    ; .arch x64
-                    ; cmp BYTE [rbx + at!(csr.hs)], 0
-                    ; je =>slow.out
-                    ; lea rcx, [rbx + at]
-                );
-            }
+            CsrPlace::Host(offset) => self.of_hart(at!(csr.hs), offset, slow),
+            CsrPlace::Machine(offset) => self.of_hart(at!(csr.machine), offset, slow),
         }
         dynasm!(self.ops; .arch x64; mov rdx, [rcx]);
+        if plain.read == CsrRead::Status {
+            dynasm!(self.ops
+                ; .arch x64
+                ; mov eax, edx
+                ; and eax, FS
+                ; cmp eax, FS
+                ; sete al
+                ; shl rax, 63
+                ; or rdx, rax
+            );
+        }
         if op != CsrOp::Read && !matches!(plain.write, CsrWrite::Ignored) {
             self.csr_operand(inst, RAX);
             match op {
@@ -131,6 +139,18 @@ impl BlockCompiler<'_> {
         }
         self.put(inst.rd, RDX);
         true
+    }
+
+    /// `rcx` = the address of the register at `offset`; takes the slow path if the byte of the
+    /// context with the displacement `allowed` is 0.
+    fn of_hart(&mut self, allowed: i32, offset: usize, slow: &Slow) {
+        let at = offset as i32 - BIAS as i32;
+        dynasm!(self.ops
+            ; .arch x64
+            ; cmp BYTE [rbx + allowed], 0
+            ; je =>slow.out
+            ; lea rcx, [rbx + at]
+        );
     }
 
     /// Writes `rax` to the register at `rcx`, whose value is in `rdx`. Changes `rax`.
@@ -335,9 +355,12 @@ impl BlockCompiler<'_> {
         true
     }
 
-    /// Emits a read of `vsie` in HS-mode; `false` for other accesses.
+    /// Emits a read of `vsie` in HS-mode, or a write of the value that it has; `false` for other
+    /// accesses.
     fn guest_enables(&mut self, inst: &Inst, slow: &Slow) -> bool {
-        if op(inst) != CsrOp::Read {
+        let op = op(inst);
+        let blind = matches!(op, CsrOp::Write(_));
+        if op != CsrOp::Read && !blind {
             return false;
         }
         dynasm!(self.ops
@@ -351,7 +374,12 @@ impl BlockCompiler<'_> {
             ; and rax, [rbx + at!(csr.vsie_shown)]
             ; shr rax, 1
         );
-        self.put(inst.rd, RAX);
+        if blind {
+            self.csr_operand(inst, RDX);
+            dynasm!(self.ops; .arch x64; cmp rax, rdx; jne =>slow.out);
+        } else {
+            self.put(inst.rd, RAX);
+        }
         true
     }
 
