@@ -3,7 +3,8 @@
 mod common;
 mod programs;
 
-use programs::{RAM, enter_with, put, repeat, results, run, skip_exceptions};
+use common::Nothing;
+use programs::{RAM, enter_with, hart, put, repeat, results, run, skip_exceptions};
 use trapless_asm::Asm;
 use trapless_asm::reg::{A0, S0, S1, T0};
 use trapless_hart::Ram;
@@ -194,4 +195,41 @@ fn results_make_the_state_of_floating_point_dirty() {
     let states: Vec<_> = interpreted[..7].iter().map(|s| s >> 13 & 3).collect();
     assert_eq!(states, [3, 3, 3, 0, 3, 3, 3]);
     assert!(interpreted == compiled);
+}
+
+/// Promise: a hart that is moved between its turns accesses its own CSRs in the new place.
+#[test]
+fn a_hart_can_be_moved_between_turns() {
+    let count = |swapped: bool| {
+        let rams = [0, 1].map(|_| Ram::new(RAM, 1 << 20).expect("RAM"));
+        for (step, ram) in (1..).zip(&rams) {
+            let mut start = Asm::new(RAM);
+            enter_with(&mut start, 1 << 11, PROGRAM, HANDLER);
+            put(ram, RAM, &start);
+            let program = repeat(PROGRAM, 2000, RESULTS, |a| {
+                a.w(trapless_asm::csrr(A0, csr::SSCRATCH));
+                a.addi(A0, A0, step).csrw(csr::SSCRATCH, A0);
+                a.sd(A0, S0, 0).addi(S0, S0, 8);
+            });
+            put(ram, PROGRAM, &program);
+        }
+        let (mut harts, mut codes): (Vec<_>, Vec<_>) =
+            rams.iter().map(|ram| hart(ram, swapped)).unzip();
+        for turn in 1..100 {
+            for (hart, code) in harts.iter_mut().zip(&mut codes) {
+                hart.run(code, &mut Nothing, turn * 1000, None);
+            }
+            if swapped {
+                harts.swap(0, 1);
+                codes.swap(0, 1);
+            }
+        }
+        if swapped {
+            harts.swap(0, 1);
+        }
+        [0, 1].map(|i| results(&rams[i], &harts[i], RESULTS))
+    };
+    let interpreted = count(false);
+    assert_eq!(interpreted[1].last(), Some(&4000));
+    assert!(interpreted == count(true));
 }

@@ -24,7 +24,7 @@ pub(crate) struct CodeView {
     tables: Option<Arc<CodeTables>>,
     tables_version: u32,
     /// See [`keep`](Self::keep).
-    kept: Option<Code>,
+    kept: Option<(Code, usize)>,
 }
 
 impl CodeView {
@@ -40,10 +40,10 @@ impl CodeView {
         }
     }
 
-    /// Keeps the code at which a turn ends.
+    /// Keeps the code at which a turn of the hart at address `hart` ends.
     #[inline]
-    pub fn keep(&mut self, target: Code) {
-        self.kept = Some(target);
+    pub fn keep(&mut self, target: Code, hart: usize) {
+        self.kept = Some((target, hart));
     }
 
     /// The hart does not go on there.
@@ -52,10 +52,12 @@ impl CodeView {
         self.kept = None;
     }
 
-    /// The code at which the last turn ended, unless it was dropped since. Returns it once.
+    /// The code at which the last turn ended, unless it was dropped since, or the hart was moved.
+    /// Returns it once.
     #[inline]
-    pub fn take_kept(&mut self) -> Option<Code> {
-        self.kept.take()
+    pub fn take_kept(&mut self, hart: usize) -> Option<Code> {
+        let (target, at) = self.kept.take()?;
+        (at == hart).then_some(target)
     }
 
     /// Address of the table of code for a page of RAM.

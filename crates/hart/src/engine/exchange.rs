@@ -26,10 +26,17 @@ pub(crate) fn options(config: &HartConfig) -> Options {
 }
 
 impl Hart {
+    /// Updates the fields of the context that depend on the turn.
+    #[inline]
+    pub(super) fn prepare_turn(&mut self) {
+        self.watch.meter.set(Activity::Compiled);
+        self.prepare_timer();
+    }
+
     /// Updates the fields of the context that compiled code reads and others change.
     #[inline]
     pub(super) fn prepare(&mut self) {
-        self.watch.meter.set(Activity::Compiled);
+        self.prepare_turn();
         let arrays = self.tlb.arrays();
         self.state.data_tlb = arrays.data;
         self.state.twin_tlb = arrays.twin;
@@ -55,7 +62,6 @@ impl Hart {
         } else {
             0
         };
-        self.prepare_timer();
         let dirty = |status: u64| status & status::FS == status::FS;
         let machine = dirty(self.csr.mstatus);
         self.state.float.ready = match (machine || !self.mode.v(), self.state.float.frm) {

@@ -71,9 +71,14 @@ impl Hart {
         until: u64,
     ) -> Option<Stop> {
         let mut since = self.state.cycles;
-        let mut left = match self.code.take_kept() {
-            // Nothing has changed since compiled code returned there.
-            Some(target) => self.enter_compiled(code, target, plat),
+        let address = (&raw const *self).addr();
+        let mut left = match self.code.take_kept(address) {
+            // Nothing has changed since compiled code returned there but the time, so that the
+            // context needs no other preparation.
+            Some(target) => {
+                self.prepare_turn();
+                self.enter_prepared(code, target, plat)
+            }
             None => Left::Elsewhere,
         };
         loop {
@@ -91,7 +96,7 @@ impl Hart {
                     // Nothing was attended to that may have changed code or the program counter.
                     let quiet = self.state.limit == self.turn.end;
                     if let (Left::Limit(target), true) = (left, quiet) {
-                        self.code.keep(target);
+                        self.code.keep(target, address);
                     }
                     return stop;
                 }
@@ -216,6 +221,17 @@ impl Hart {
         target: Code,
         plat: &mut dyn Platform,
     ) -> Left {
+        self.prepare();
+        self.enter_prepared(code, target, plat)
+    }
+
+    /// Runs compiled code once the context is prepared.
+    fn enter_prepared(
+        &mut self,
+        code: &mut CodeCache,
+        target: Code,
+        plat: &mut dyn Platform,
+    ) -> Left {
         match self.run_code(code, target, plat) {
             Exit::Jump(site) => Left::Jump {
                 site,
@@ -242,13 +258,13 @@ impl Hart {
         let session = Session { code, plat };
         self.state.session = (&raw const session).cast();
         self.watch.counts.entries += 1;
-        self.prepare();
         // SAFETY: the pointer is one to all of the hart, whose first field is the context.
-        // `prepare` has set the context's pointers: the arrays are those of the TLB, which have the
-        // lengths that the compiler assumes, registers are fields of this hart. TLB entries lead to
-        // RAM and to tables that `self.code` holds, which live as long as the hart and have code of
-        // this compiler since its last reset only, as has `target`. Helpers get the hart from this
-        // pointer while it is not used otherwise, and `session` outlives the call.
+        // `prepare` has set the context's pointers, and the hart was not moved since: the arrays are
+        // those of the TLB, which have the lengths that the compiler assumes, registers are fields
+        // of this hart. TLB entries lead to RAM and to tables that `self.code` holds, which live as
+        // long as the hart and have code of this compiler since its last reset only, as has
+        // `target`. Helpers get the hart from this pointer while it is not used otherwise, and
+        // `session` outlives the call.
         let site = unsafe { compiled.jit.enter((&raw mut *self).cast(), target) };
         self.state.session = null();
         self.take_changes();
