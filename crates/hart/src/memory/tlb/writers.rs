@@ -9,27 +9,50 @@ use crate::memory::address::PageIndex;
 const SLOTS: usize = 4;
 /// In place of the first slot: more slots than can be recorded.
 const MANY: u32 = u32::MAX;
+/// Number of pages whose records are together. A hart stores to few parts of RAM, and each of many
+/// harts has records of its own.
+const TOGETHER: usize = 16;
+
+/// Slot and 1, or 0.
+type Slots = [u32; SLOTS];
 
 /// By page of RAM.
 pub(crate) struct Writers {
-    /// Slot and 1, or 0.
-    pages: Vec<[u32; SLOTS]>,
+    /// Number of pages of RAM.
+    pages: usize,
+    /// Index in `records` and 1, or 0, by number of the page over [`TOGETHER`].
+    groups: Vec<u32>,
+    records: Vec<[Slots; TOGETHER]>,
 }
 
 impl Writers {
     /// For so many pages of RAM.
     pub fn new(pages: usize) -> Self {
         Self {
-            pages: vec![[0; SLOTS]; pages],
+            pages,
+            groups: vec![0; pages.div_ceil(TOGETHER)],
+            records: Vec::new(),
         }
+    }
+
+    /// Where the slots of `page` are recorded, if any of a page near it are.
+    fn place(&self, page: PageIndex) -> Option<(usize, usize)> {
+        let group = *self.groups.get(page.index() / TOGETHER)?;
+        Some(((group as usize).checked_sub(1)?, page.index() % TOGETHER))
     }
 
     /// Records a slot by whose entry stores to `page` hit. `live` returns whether a recorded slot
     /// still has such an entry.
     pub fn add(&mut self, page: PageIndex, slot: usize, live: impl Fn(usize) -> bool) {
-        let Some(slots) = self.pages.get_mut(page.index()) else {
+        if page.index() >= self.pages {
             return;
-        };
+        }
+        let group = &mut self.groups[page.index() / TOGETHER];
+        if *group == 0 {
+            self.records.push([[0; SLOTS]; TOGETHER]);
+            *group = self.records.len() as u32;
+        }
+        let slots = &mut self.records[*group as usize - 1][page.index() % TOGETHER];
         let new = slot as u32 + 1;
         if slots[0] == MANY || slots.contains(&new) {
             return;
@@ -43,16 +66,16 @@ impl Writers {
 
     /// The slots; `None` if too many were added.
     pub fn of(&self, page: PageIndex) -> Option<impl Iterator<Item = usize> + use<>> {
-        let slots = self.pages.get(page.index()).copied().unwrap_or_default();
-        let slots = slots.into_iter().filter(|&slot| slot != 0);
-        (self.pages.get(page.index()).is_none_or(|s| s[0] != MANY))
-            .then(|| slots.map(|s| s as usize - 1))
+        let place = self.place(page);
+        let slots = place.map_or([0; SLOTS], |(group, at)| self.records[group][at]);
+        let recorded = slots.into_iter().filter(|&slot| slot != 0);
+        (slots[0] != MANY).then(|| recorded.map(|slot| slot as usize - 1))
     }
 
     /// Drops the slots: stores to `page` do not hit any more.
     pub fn clear(&mut self, page: PageIndex) {
-        if let Some(slots) = self.pages.get_mut(page.index()) {
-            *slots = [0; SLOTS];
+        if let Some((group, at)) = self.place(page) {
+            self.records[group][at] = [0; SLOTS];
         }
     }
 }
