@@ -61,6 +61,7 @@ fn end(compiled: bool, program: &Asm) -> Vec<u64> {
     let ram = machine(program);
     let hart = run(&ram, compiled);
     let mut state: Vec<_> = (0..32).map(|register| hart.x(register)).collect();
+    state.extend((0..32).map(|register| hart.f(register)));
     for page in PAGES {
         // One page before and one behind: nothing is written there.
         let words = (page - 0x1000..page + 0x2000).step_by(8);
@@ -117,17 +118,22 @@ fn pick(below: &mut dyn FnMut(u64) -> u64, of: &[Reg]) -> Reg {
     of[below(of.len() as u64) as usize]
 }
 
-/// A block of instructions that compute, load and store in registers of which nothing else knows,
-/// the accesses near `s0`. Among what they compute are words, and what compilers write for an
-/// extension or a rotation.
-fn long_block(a: &mut Asm, seed: u64) {
+/// Numbers below a limit, the same for the same seed.
+fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut below = |limit: u64| {
+    move |limit| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         state % limit
-    };
+    }
+}
+
+/// A block of instructions that compute, load and store in registers of which nothing else knows,
+/// the accesses near `s0`. Among what they compute are words, and what compilers write for an
+/// extension or a rotation.
+fn long_block(a: &mut Asm, seed: u64) {
+    let mut below = numbers(seed);
     // Those that are used much, and all that are free.
     let often: [Reg; 9] = std::array::from_fn(|_| pick(&mut below, &FREE));
     for _ in 0..16 {
@@ -190,6 +196,63 @@ fn long_blocks_keep_their_values_where_pages_are_looked_up() {
     }
 }
 
+/// Runs of loads or stores of floating point near `s0`, and of instructions that compute with what
+/// is there.
+fn float_block(a: &mut Asm, seed: u64) {
+    let mut below = numbers(seed);
+    let often: [Reg; 5] = std::array::from_fn(|_| below(32) as Reg);
+    for _ in 0..8 {
+        let (kind, precision) = (below(5), below(2) as u32);
+        for _ in 0..=below(5) {
+            let mut register = || match below(3) {
+                0 => below(32) as Reg,
+                _ => often[below(5) as usize],
+            };
+            let (to, one, other) = (register(), register(), register());
+            let at = 4 * below(16) as i32;
+            a.w(match kind {
+                0 | 1 => i(0x07, 2 + precision, to, S0, at),
+                2 => s(0x27, 2 + precision, S0, one, at),
+                // Additions and `fsgnj`
+                3 => r(0x53, 7, precision, to, one, other),
+                _ => r(0x53, 0, 0x10 | precision, to, one, other),
+            });
+        }
+        if below(3) == 0 {
+            let to = pick(&mut below, &FREE);
+            a.ld(to, S0, 8).ld(S1, S0, 24).addi(to, to, 1);
+        }
+    }
+}
+
+/// Promise: runs of loads and stores of floating point do what each of them does: across pages, in
+/// pages that nobody has accessed, that are not there, or that share a place in the TLB, and while
+/// FS is not Dirty yet.
+#[test]
+fn runs_of_floating_point_accesses_do_what_single_ones_do() {
+    for seed in 1..120 {
+        let mut a = Asm::new(PROGRAM);
+        a.li(T2, 4);
+        let again = a.here();
+        // Off, Dirty, Clean, Initial
+        a.li(T0, status::FS);
+        a.w(trapless_asm::csrc(csr::SSTATUS, T0));
+        a.w(i(0x13, 1, T0, T2, 13));
+        a.csrs(csr::SSTATUS, T0);
+        for at in [SEEN, SEEN + 0x1000 - seed % 72, USER - 64, SEEN + 0x40] {
+            a.li(S0, at);
+            float_block(&mut a, seed);
+            a.w(trapless_asm::csrr(T0, csr::SSTATUS));
+            a.w(r(0x33, 0, 0, T3, T3, T0));
+        }
+        a.addi(T2, T2, -1);
+        a.bne(T2, ZERO, again);
+        finish(&mut a);
+        let [interpreted, compiled] = [false, true].map(|compiled| end(compiled, &a));
+        assert!(interpreted == compiled, "seed {seed}");
+    }
+}
+
 /// Promise: what is loaded from a page that nobody has accessed is there in the next instruction,
 /// in a function, too, where registers stay in their place.
 #[test]
@@ -229,6 +292,40 @@ fn what_is_loaded_is_there_at_once() {
         let sum = sum.fold(0_u64, |sum, page| sum.wrapping_add(page * page + 1));
         assert_eq!([false, true].map(end), [sum, sum]);
     }
+}
+
+/// Promise: a load may replace the address that the next one uses, and a floating-point register
+/// with the same number is another one.
+#[test]
+fn pointers_are_followed_in_runs_of_loads() {
+    const ROUNDS: u64 = 20;
+    const FIRST: u64 = RAM + 0x1_0000;
+    let mut a = Asm::new(RAM);
+    a.li(T0, status::FS).csrs(csr::MSTATUS, T0);
+    a.li(T2, ROUNDS);
+    let again = a.here();
+    a.li(20, FIRST);
+    a.ld(20, 20, 0).ld(20, 20, 8).ld(21, 20, 16);
+    // fld of the register with the number of the base, then of another one
+    a.w(i(0x07, 3, 20, 20, 24));
+    a.w(i(0x07, 3, 19, 20, 32));
+    a.w(r(0x33, 0, 0, 18, 18, 21));
+    a.addi(T2, T2, -1);
+    a.bne(T2, ZERO, again);
+    finish(&mut a);
+    let end = |compiled| {
+        let ram = Ram::new(RAM, SIZE).expect("RAM");
+        let (second, third) = (FIRST + 0x100, FIRST + 0x2000);
+        for (at, value) in [(FIRST, second), (second + 8, third), (third + 16, 7)] {
+            ram.store(at, 8, value).expect("in RAM");
+        }
+        ram.store(third + 24, 8, 11).expect("in RAM");
+        ram.store(third + 32, 8, 13).expect("in RAM");
+        put(&ram, RAM, &a);
+        let hart = run(&ram, compiled);
+        [hart.x(18), hart.f(20), hart.f(19)]
+    };
+    assert_eq!([false, true].map(end), [[7 * ROUNDS, 11, 13]; 2]);
 }
 
 /// Promise: what an atomic instruction loads is an address in the next instruction.

@@ -22,8 +22,8 @@ pub(super) struct Group {
     pub align: i32,
 }
 
-/// The group that `insts` begin with. `access_of` returns the size in bytes of an integer load or
-/// store, and whether it is a store.
+/// The group that `insts` begin with. `access_of` returns the size in bytes of a load or store, and
+/// whether it is a store; of others, that are in no group with these, `None`.
 pub(super) fn find(insts: &[Inst], access_of: impl Fn(Op) -> Option<(i32, bool)>) -> Option<Group> {
     let (size, store) = access_of(insts.first()?.op)?;
     let base = insts[0].rs1;
@@ -34,7 +34,10 @@ pub(super) fn find(insts: &[Inst], access_of: impl Fn(Op) -> Option<(i32, bool)>
             break;
         };
         let (new_low, new_high) = (low.min(inst.imm), high.max(inst.imm + size));
-        let changed = !store && len != 0 && insts[len - 1].rd == base;
+        let changed = len != 0 && {
+            let [writes, ..] = insts[len - 1].op.format().integers();
+            writes && insts[len - 1].rd == base
+        };
         // If the lowest address is aligned to the largest access, all accesses are aligned.
         let apart = (inst.imm - insts[0].imm) % size.min(align) != 0;
         if stores != store || inst.rs1 != base || changed || apart || new_high - new_low > SPAN {

@@ -10,9 +10,8 @@ use trapless_isa::Inst;
 
 use super::compiler::{BlockCompiler, Slow, Unknown};
 use super::encode::{self, ADDRESS, Memory};
-use super::float::Float;
 use super::regs::{RAX, RBX, RDX, at};
-use super::template::{Template, template_of};
+use super::template::{Template, float_access_of, template_of};
 use crate::TLB_ENTRIES;
 use crate::native::probe::Probe;
 
@@ -20,9 +19,7 @@ use crate::native::probe::Probe;
 pub(super) fn any_access(inst: &Inst) -> Option<(i32, bool)> {
     match template_of(inst)? {
         Template::Memory(access) => Some((access.size, access.store)),
-        Template::Float(Float::Load(precision)) => Some((precision.bytes(), false)),
-        Template::Float(Float::Store(precision)) => Some((precision.bytes(), true)),
-        _ => None,
+        _ => float_access_of(inst.op).map(|(precision, store)| (precision.bytes(), store)),
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) struct GroupSlow {
     pub rest: bool,
     /// Where registers are, in a long block.
     pub moved: Option<Box<Moved>>,
+    /// Copies of floating-point registers before the group, if it accesses these.
+    pub copies: Option<Box<Copies>>,
 }
 
 /// An access whose base register has no address.

@@ -49,6 +49,7 @@ pub(super) enum Ready {
 }
 
 /// All copies at a point of a block.
+#[derive(Clone)]
 pub(super) struct Copies {
     /// Last used last; free registers have `None`.
     others: Vec<(Xmm, Option<Held>)>,

@@ -16,7 +16,7 @@ use trapless_isa::inst::Inst;
 
 use super::compiler::{BlockCompiler, Slow};
 use super::copies::{Ready, Xmm};
-use super::encode::{self, Assembler};
+use super::encode::{self, Assembler, Memory};
 use super::regs::{Host, RAX, at, f_at};
 use crate::native::precision::{Nan, Precision};
 use crate::native::rm;
@@ -147,8 +147,8 @@ impl BlockCompiler<'_> {
     pub fn float(&mut self, inst: &Inst, at: Position, how: Float) {
         let mut slow = self.slow_path(at);
         match how {
-            Float::Load(precision) => self.float_load(inst, precision, &mut slow),
-            Float::Store(precision) => self.float_store(inst, precision, &mut slow),
+            Float::Load(precision) => self.float_access(inst, precision, false, &mut slow),
+            Float::Store(precision) => self.float_access(inst, precision, true, &mut slow),
             Float::MoveToInteger(precision) => self.move_to_integer(inst, precision, &slow),
             Float::MoveFromInteger(precision) => self.move_from_integer(inst, precision, &slow),
             Float::InjectSign(precision, how) => self.inject_sign(inst, precision, how, &slow),
@@ -168,13 +168,13 @@ impl BlockCompiler<'_> {
         self.end_probe(slow);
     }
 
-    /// Takes the slow path unless FS is dirty.
-    fn require_dirty(&mut self, slow: &Slow) {
+    /// Jumps to `out` unless FS is dirty.
+    pub fn require_dirty(&mut self, out: DynamicLabel) {
         if self.copies.require(Ready::Dirty) {
             dynasm!(self.ops
                 ; .arch x64
                 ; test BYTE [rbx + at!(float.state)], FLOAT_DIRTY as i8
-                ; jz =>slow.out
+                ; jz =>out
             );
         }
     }
@@ -182,7 +182,7 @@ impl BlockCompiler<'_> {
     /// Takes the slow path unless FS is dirty and the rounding mode is to nearest.
     fn require_nearest(&mut self, rounding: u8, slow: &Slow) {
         if rounding != rm::DYNAMIC {
-            return self.require_dirty(slow);
+            return self.require_dirty(slow.out);
         }
         if self.copies.require(Ready::Nearest) {
             dynasm!(self.ops
@@ -255,31 +255,33 @@ impl BlockCompiler<'_> {
         self.write(precision, f, xmm);
     }
 
-    fn float_load(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
-        self.require_dirty(slow);
-        let memory = self.address(inst, precision.bytes(), false, slow);
-        let xmm = self.copies.place(inst.rd, precision);
-        let form = match precision {
-            Precision::Single => encode::LOAD_SINGLE,
-            Precision::Double => encode::LOAD_DOUBLE,
-        };
-        encode::memory_at(&mut self.ops, form, Host(xmm.0), memory);
-        self.write(precision, inst.rd, xmm);
+    fn float_access(&mut self, inst: &Inst, precision: Precision, store: bool, slow: &mut Slow) {
+        self.require_dirty(slow.out);
+        let memory = self.address(inst, precision.bytes(), store, slow);
+        self.float_transfer(inst, precision, store, memory);
     }
 
-    fn float_store(&mut self, inst: &Inst, precision: Precision, slow: &mut Slow) {
-        self.require_dirty(slow);
-        let memory = self.address(inst, precision.bytes(), true, slow);
-        let b = self.copy(precision, inst.rs2);
-        let form = match precision {
-            Precision::Single => encode::STORE_SINGLE,
-            Precision::Double => encode::STORE_DOUBLE,
+    /// Moves between a floating-point register and host memory, while FS is dirty.
+    pub fn float_transfer(&mut self, inst: &Inst, precision: Precision, store: bool, at: Memory) {
+        let xmm = if store {
+            self.copy(precision, inst.rs2)
+        } else {
+            self.copies.place(inst.rd, precision)
         };
-        encode::memory_at(&mut self.ops, form, Host(b.0), memory);
+        let form = match (precision, store) {
+            (Precision::Single, false) => encode::LOAD_SINGLE,
+            (Precision::Double, false) => encode::LOAD_DOUBLE,
+            (Precision::Single, true) => encode::STORE_SINGLE,
+            (Precision::Double, true) => encode::STORE_DOUBLE,
+        };
+        encode::memory_at(&mut self.ops, form, Host(xmm.0), at);
+        if !store {
+            self.write(precision, inst.rd, xmm);
+        }
     }
 
     fn move_to_integer(&mut self, inst: &Inst, precision: Precision, slow: &Slow) {
-        self.require_dirty(slow);
+        self.require_dirty(slow.out);
         let a = self.copy(precision, inst.rs1);
         let to = self.target(inst.rd);
         match precision {
@@ -294,13 +296,13 @@ impl BlockCompiler<'_> {
     }
 
     fn move_from_integer(&mut self, inst: &Inst, precision: Precision, slow: &Slow) {
-        self.require_dirty(slow);
+        self.require_dirty(slow.out);
         let from = self.value(inst.rs1, RAX);
         self.write_bits(precision, inst.rd, from);
     }
 
     fn inject_sign(&mut self, inst: &Inst, precision: Precision, how: Injection, slow: &Slow) {
-        self.require_dirty(slow);
+        self.require_dirty(slow.out);
         let a = self.number(precision, inst.rs1, slow);
         let b = self.number(precision, inst.rs2, slow);
         let same = inst.rs1 == inst.rs2;
@@ -352,7 +354,7 @@ impl BlockCompiler<'_> {
 
     fn float_compare(&mut self, inst: &Inst, precision: Precision, how: Comparison, slow: &Slow) {
         use Precision::{Double, Single};
-        self.require_dirty(slow);
+        self.require_dirty(slow.out);
         let a = self.number(precision, inst.rs1, slow);
         let b = self.number(precision, inst.rs2, slow);
         match (how, precision) {
@@ -431,7 +433,7 @@ impl BlockCompiler<'_> {
         use Precision::{Double, Single};
         let truncate = inst.rm == rm::ZERO;
         if truncate {
-            self.require_dirty(slow);
+            self.require_dirty(slow.out);
         } else {
             self.require_nearest(inst.rm, slow);
         }

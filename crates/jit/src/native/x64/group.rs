@@ -5,9 +5,10 @@ use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 
 use super::compiler::{BlockCompiler, GroupSlow};
+use super::copies::Copies;
 use super::encode::{self, ADDRESS, Memory};
 use super::regs::{RAX, RCX, RDX};
-use super::template::access_of;
+use super::template::{Template, access_of, float_access_of, template_of};
 use crate::native::group::{Group, find};
 use crate::{Position, TLB_ENTRIES};
 
@@ -16,18 +17,25 @@ impl BlockCompiler<'_> {
     /// none.
     pub fn group(&mut self, index: usize) -> usize {
         let insts = &self.source.insts[index..];
-        let access = |op| access_of(op).map(|access| (access.size, access.store));
-        let Some(group) = find(insts, access) else {
+        let integer = |op| access_of(op).map(|access| (access.size, access.store));
+        let float = |op| float_access_of(op).map(|(precision, store)| (precision.bytes(), store));
+        let Some(group) = find(insts, integer).or_else(|| find(insts, float)) else {
             return 0;
         };
         self.assign(index, group.len);
+        let (out, copies) = (self.ops.new_dynamic_label(), self.copies.clone());
+        let is_float = float_access_of(insts[0].op).is_some();
+        if is_float {
+            self.require_dirty(out);
+        }
         let slow = GroupSlow {
             first: (index, self.at as u32),
             len: group.len,
-            out: self.ops.new_dynamic_label(),
+            out,
             back: self.ops.new_dynamic_label(),
             rest: self.copies.relied(),
             moved: self.moved(),
+            copies: is_float.then(|| Box::new(copies)),
         };
         // What the address in `rax` is for, and what is added to it.
         let (from, index) = match self.bases.slot(insts[0].rs1) {
@@ -41,9 +49,12 @@ impl BlockCompiler<'_> {
             }
         };
         for inst in &insts[..group.len] {
+            let (base, at) = (RAX, inst.imm - from);
+            let memory = Memory { base, index, at };
             if let Some(access) = access_of(inst.op) {
-                let (base, at) = (RAX, inst.imm - from);
-                self.transfer(inst, access, Memory { base, index, at }, RDX);
+                self.transfer(inst, access, memory, RDX);
+            } else if let Some((precision, store)) = float_access_of(inst.op) {
+                self.float_transfer(inst, precision, store, memory);
             }
             self.at += i32::from(inst.len);
         }
@@ -92,13 +103,20 @@ impl BlockCompiler<'_> {
         let insts = self.source.insts;
         let moved = group.moved.as_deref();
         self.begin_single(moved);
+        // The same accesses after the same copies lead to the same copies as in the hot code.
+        if let Some(before) = &group.copies {
+            self.copies = Copies::clone(before);
+        }
         for (index, inst) in insts.iter().enumerate().skip(first).take(group.len) {
             self.assign_single(inst, moved);
+            let at = Position::new(index as u8, distance);
             if let Some(access) = access_of(inst.op) {
-                self.memory(inst, Position::new(index as u8, distance), access);
-                if let Some(slow) = self.cold.slow.last_mut() {
-                    slow.rest = group.rest;
-                }
+                self.memory(inst, at, access);
+            } else if let Some(Template::Float(how)) = template_of(inst) {
+                self.float(inst, at, how);
+            }
+            if let Some(slow) = self.cold.slow.last_mut() {
+                slow.rest = group.rest;
             }
             distance += u32::from(inst.len);
         }

@@ -20,7 +20,7 @@ use super::integer::Integer::{self, *};
 use super::integer::{Combine, Fill, Part, Second, Sign};
 use super::memory::Access;
 use super::scratch::Scratch::{self, *};
-use crate::native::precision::Precision::{Double, Single};
+use crate::native::precision::Precision::{self, Double, Single};
 
 /// Code of an operation.
 #[derive(Clone, Copy)]
@@ -52,6 +52,16 @@ macro_rules! emit {
 pub(super) fn access_of(op: Op) -> Option<Access> {
     match template(op) {
         Some(Template::Memory(access)) => Some(access),
+        _ => None,
+    }
+}
+
+/// The format of a floating-point load or store, and whether it is a store; `None` for other
+/// operations.
+pub(super) fn float_access_of(op: Op) -> Option<(Precision, bool)> {
+    match template(op) {
+        Some(Template::Float(Float::Load(precision))) => Some((precision, false)),
+        Some(Template::Float(Float::Store(precision))) => Some((precision, true)),
         _ => None,
     }
 }
