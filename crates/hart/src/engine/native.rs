@@ -259,10 +259,10 @@ impl Hart {
         self.state.session = (&raw const session).cast();
         self.watch.counts.entries += 1;
         // SAFETY: the pointer is one to all of the hart, whose first field is the context.
-        // `prepare` has set the context's pointers, and the hart was not moved since: the arrays are
-        // those of the TLB, which have the lengths that the compiler assumes, registers are fields
-        // of this hart. TLB entries lead to RAM and to tables that `self.code` holds, which live as
-        // long as the hart and have code of this compiler since its last reset only, as has
+        // `prepare` has set the context's pointers, and the hart was not moved since: the arrays
+        // are those of the TLB, which have the lengths that the compiler assumes, registers are
+        // fields of this hart. TLB entries lead to RAM and to tables that `self.code` holds, which
+        // live as long as the hart and have code of this compiler since its last reset only, as has
         // `target`. Helpers get the hart from this pointer while it is not used otherwise, and
         // `session` outlives the call.
         let site = unsafe { compiled.jit.enter((&raw mut *self).cast(), target) };
