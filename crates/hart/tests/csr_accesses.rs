@@ -4,10 +4,12 @@ mod common;
 mod programs;
 
 use common::Nothing;
-use programs::{RAM, enter_with, hart, put, repeat, results, run, skip_exceptions};
-use trapless_asm::Asm;
+use programs::{
+    RAM, enter_with, hart, hart_with, put, repeat, results, run_to_end, skip_exceptions,
+};
 use trapless_asm::reg::{A0, S0, S1, T0};
-use trapless_hart::Ram;
+use trapless_asm::{Asm, r};
+use trapless_hart::{AiaConfig, HartConfig, Ram};
 use trapless_isa::csr::{self, envcfg, stateen0, status};
 
 const PROGRAM: u64 = RAM + 0x1000;
@@ -27,8 +29,8 @@ const VALUES: [u64; 4] = [
 enum Place {
     Machine,
     Supervisor,
-    /// S-mode from which M-mode has taken what it may take while compiled code accesses CSRs, after
-    /// it set bits of the guest's registers for that.
+    /// S-mode with only those rights without which compiled code leaves CSRs to the interpreter;
+    /// `henvcfg` and `hstateen0` have more bits set than it may read.
     Restricted,
     /// S-mode that M-mode does not let manage virtual memory (TVM).
     NoTranslation,
@@ -59,8 +61,26 @@ impl Place {
     }
 }
 
+/// What differs between harts.
+#[derive(Clone, Copy, Debug)]
+enum Features {
+    Usual,
+    Custom,
+    Aia,
+}
+
+impl Features {
+    fn add_to(self, config: &mut HartConfig) {
+        match self {
+            Self::Usual => {}
+            Self::Custom => config.custom_csrs = true,
+            Self::Aia => config.aia = Some(AiaConfig { guests: 3 }),
+        }
+    }
+}
+
 /// What the program has put where S0 was, how many instructions that took, and all CSRs.
-fn end(compiled: bool, place: Place, program: impl Fn(&mut Asm)) -> Vec<u64> {
+fn end(compiled: bool, place: Place, has: Features, program: impl Fn(&mut Asm)) -> Vec<u64> {
     let ram = Ram::new(RAM, 1 << 20).expect("RAM");
     let mut start = Asm::new(RAM);
     // S-mode may access all there is.
@@ -97,7 +117,9 @@ fn end(compiled: bool, place: Place, program: impl Fn(&mut Asm)) -> Vec<u64> {
     for (at, program) in [(RAM, &start), (PROGRAM, &a), (HANDLER, &handler)] {
         put(&ram, at, program);
     }
-    let hart = run(&ram, compiled);
+    // One with a number that is not 0
+    let hart = hart_with(&ram, compiled, 3, |config| has.add_to(config));
+    let hart = run_to_end(hart);
     let mut state = results(&ram, &hart, RESULTS);
     state.push(hart.instret());
     let csr = |&(number, _): &(u16, _)| hart.peek_csr_as_m(number).unwrap_or(0);
@@ -134,11 +156,49 @@ fn csrs_keep_the_same_bits_in_both_engines() {
                 keep(a);
             }
         };
-        for place in Place::ALL {
-            if !place.needs(number) {
-                let both = [false, true].map(|compiled| end(compiled, place, accesses));
-                assert!(both[0] == both[1], "{name} in {place:?}");
+        for has in [Features::Usual, Features::Custom, Features::Aia] {
+            for place in Place::ALL {
+                if !place.needs(number) {
+                    let both = [false, true].map(|compiled| end(compiled, place, has, accesses));
+                    assert!(both[0] == both[1], "{name} in {place:?}, {has:?}");
+                }
             }
+        }
+    }
+}
+
+/// Promise: each bit alone is changed the same in both engines, in registers that are most often
+/// written with the value that they have.
+#[test]
+fn single_bits_are_changed_in_both_engines() {
+    for (place, number) in [
+        (Place::Machine, csr::MSTATUS),
+        (Place::Supervisor, csr::VSSTATUS),
+        (Place::Supervisor, csr::VSIE),
+        (Place::Supervisor, csr::HGATP),
+        (Place::Supervisor, csr::HENVCFG),
+        (Place::Supervisor, csr::HSTATEEN0),
+        (Place::Supervisor, csr::HTIMEDELTA),
+        (Place::Supervisor, csr::HEDELEG),
+    ] {
+        for bits in (0..64).step_by(16) {
+            let program = |a: &mut Asm| {
+                for bit in bits..bits + 16 {
+                    a.li(S1, 1 << bit);
+                    for kind in [2, 3] {
+                        a.w(trapless_asm::csr_op(kind, A0, number, S1));
+                        a.w(trapless_asm::csrr(A0, number));
+                        a.sd(A0, S0, 0).addi(S0, S0, 8);
+                    }
+                    a.w(trapless_asm::csrr(A0, number));
+                    a.w(r(0x33, 4, 0, A0, A0, S1));
+                    a.csrw(number, A0);
+                    a.w(trapless_asm::csrr(A0, number));
+                    a.sd(A0, S0, 0).addi(S0, S0, 8);
+                }
+            };
+            let both = [false, true].map(|on| end(on, place, Features::Usual, program));
+            assert!(both[0] == both[1], "{number:#x}, bits from {bits}");
         }
     }
 }
@@ -167,7 +227,8 @@ fn machine_mode_works_the_same_in_both_engines() {
             a.w(trapless_asm::csrc(csr::MSTATUS, S1));
         }
     };
-    let both = [false, true].map(|compiled| end(compiled, Place::Machine, program));
+    let both =
+        [false, true].map(|compiled| end(compiled, Place::Machine, Features::Usual, program));
     assert!(both[0] == both[1]);
     let (vector, status, dirty) = (both[0][0], both[0][5], status::SD | status::FS);
     assert_eq!(vector, HANDLER, "mode 2 is reserved");
@@ -191,7 +252,7 @@ fn results_make_the_state_of_floating_point_dirty() {
         }
     };
     let [interpreted, compiled] =
-        [false, true].map(|compiled| end(compiled, Place::Supervisor, program));
+        [false, true].map(|compiled| end(compiled, Place::Supervisor, Features::Usual, program));
     let states: Vec<_> = interpreted[..7].iter().map(|s| s >> 13 & 3).collect();
     assert_eq!(states, [3, 3, 3, 0, 3, 3, 3]);
     assert!(interpreted == compiled);

@@ -107,6 +107,30 @@ fn a_timer_that_is_due_soon_interrupts_then() {
     }
 }
 
+/// Promise: the same after more turns in which nothing else happened than a timer is noted for.
+#[test]
+fn a_timer_that_is_set_after_long_computing_interrupts_then() {
+    const TICKS: u64 = 40;
+    // 18 million cycles
+    const LOOPS: u64 = 9_000_000;
+    let times = of_both(|a| {
+        a.li(S1, LOOPS);
+        let compute = a.here();
+        a.addi(S1, S1, -1);
+        a.bne(S1, ZERO, compute);
+        keep_time(a);
+        a.li(T1, 0);
+        set_timer(a, TICKS);
+        let wait = a.here();
+        a.beq(T1, ZERO, wait);
+    });
+    assert_eq!(times.len() as u64, 2 * ROUNDS);
+    for pair in times.chunks(2) {
+        let passed = pair[1] - pair[0];
+        assert!((TICKS..TICKS + 4).contains(&passed), "{passed} ticks");
+    }
+}
+
 /// Promise: a timer of a guest that was due soon, or has been due while interrupts were off, does
 /// not interrupt it if it is set to later.
 #[test]

@@ -60,11 +60,12 @@ pub struct Options {
     pub status_written: u32,
     /// FS of `sstatus` can be written.
     pub float_switchable: bool,
-    /// CSRs that compiled code accesses as plain memory, by number.
+    /// CSRs that compiled code accesses itself, by number, besides those that it knows.
     pub plain_csrs: Vec<(u16, PlainCsr)>,
 }
 
-/// A CSR whose accesses by the mode that it is for are allowed and have no side effects.
+/// A CSR that the modes that it is for may access, without side effects but those of writes that
+/// are left to a helper.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainCsr {
     /// Location.
@@ -92,7 +93,7 @@ pub enum CsrPlace {
 pub enum CsrRead {
     /// What is at its place.
     Stored,
-    /// The same, and SD if FS is dirty.
+    /// The same, and SD if FS is dirty; for registers that are written as [`CsrWrite::Same`] only.
     Status,
     /// Something else: left to a helper, unless a write has no result.
     Unknown,

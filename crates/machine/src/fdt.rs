@@ -52,6 +52,8 @@ pub fn build(
     fdt.property_string("model", "trapless,virt")?;
 
     let description = interrupts.describe();
+    // First, and with `phandle` first in its nodes: OpenSBI walks from the beginning of the tree to
+    // each hart for each wire of an interrupt controller.
     cpus(&mut fdt, config, description.isa_extensions)?;
     chosen(&mut fdt, config, append, place)?;
     let node = fdt.begin_node("aliases")?;

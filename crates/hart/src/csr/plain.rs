@@ -1,6 +1,6 @@
-//! CSRs that compiled code accesses itself: [`read`](super::read) and [`write`](super::write) have
-//! no side effects on them, and [`check`](super::check) depends on nothing but the mode and
-//! [`Hart::plain_csrs_open`].
+//! CSRs that compiled code accesses itself: [`check`](super::check) depends on nothing but the mode
+//! and [`Hart::plain_csrs_open`], [`read`](super::read) has no side effects, and
+//! [`write`](super::write) has none for the values that are not left to it.
 
 use std::mem::offset_of;
 
@@ -181,6 +181,7 @@ impl Hart {
     pub(crate) fn plain_csrs_open(&self) -> bool {
         let (e, c) = (&self.config.extensions, &self.csr);
         let needed = stateen0::SE0 | stateen0::ENVCFG;
+        // TVM is about `hgatp` only, but seldom set.
         let host = e.h && c.mstatus & status::TVM == 0;
         host && (!e.smstateen || c.mstateen[0] & needed == needed)
             && (!e.sstc || c.menvcfg & envcfg::STCE != 0 && c.mcounteren & 2 != 0)

@@ -26,10 +26,15 @@ pub(crate) fn options(config: &HartConfig) -> Options {
 }
 
 impl Hart {
-    /// Updates the fields of the context that depend on the turn.
+    /// Updates the fields of the context that depend on the turn, and pointers to what others may
+    /// have changed since the last one.
     #[inline]
     pub(super) fn prepare_turn(&mut self) {
         self.watch.meter.set(Activity::Compiled);
+        let arrays = self.tlb.arrays();
+        self.state.data_tlb = arrays.data;
+        self.state.twin_tlb = arrays.twin;
+        self.state.fetch_tlb = arrays.fetch;
         self.prepare_timer();
     }
 
@@ -37,10 +42,6 @@ impl Hart {
     #[inline]
     pub(super) fn prepare(&mut self) {
         self.prepare_turn();
-        let arrays = self.tlb.arrays();
-        self.state.data_tlb = arrays.data;
-        self.state.twin_tlb = arrays.twin;
-        self.state.fetch_tlb = arrays.fetch;
         let (bank, status) = match self.mode {
             Mode::HS => (&raw mut self.csr.hs, &raw mut self.csr.mstatus),
             Mode::VS => (&raw mut self.csr.vs, &raw mut self.csr.vsstatus),

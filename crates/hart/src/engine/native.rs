@@ -73,8 +73,8 @@ impl Hart {
         let mut since = self.state.cycles;
         let address = (&raw const *self).addr();
         let mut left = match self.code.take_kept(address) {
-            // Nothing has changed since compiled code returned there but the time, so that the
-            // context needs no other preparation.
+            // Nothing that the rest of the context depends on has changed since compiled code
+            // returned there.
             Some(target) => {
                 self.prepare_turn();
                 self.enter_prepared(code, target, plat)
@@ -259,8 +259,8 @@ impl Hart {
         self.state.session = (&raw const session).cast();
         self.watch.counts.entries += 1;
         // SAFETY: the pointer is one to all of the hart, whose first field is the context.
-        // `prepare` has set the context's pointers, and the hart was not moved since: the arrays
-        // are those of the TLB, which have the lengths that the compiler assumes, registers are
+        // `prepare_turn` has set the pointers to arrays of the TLB, which have the lengths that the
+        // compiler assumes, and `prepare`, since the hart was moved, those to registers, which are
         // fields of this hart. TLB entries lead to RAM and to tables that `self.code` holds, which
         // live as long as the hart and have code of this compiler since its last reset only, as has
         // `target`. Helpers get the hart from this pointer while it is not used otherwise, and

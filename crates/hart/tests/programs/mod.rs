@@ -81,7 +81,17 @@ pub fn skip_exceptions(a: &mut Asm, count: Reg) {
 
 /// A hart that begins in M-mode where RAM does, and its code. Misses of the TLB take time.
 pub fn hart(ram: &Ram, compiled: bool) -> (Hart, CodeCache) {
-    let config = HartConfig {
+    hart_with(ram, compiled, 0, |_| ())
+}
+
+/// The same with a number of its own, and another configuration.
+pub fn hart_with(
+    ram: &Ram,
+    compiled: bool,
+    id: usize,
+    change: impl FnOnce(&mut HartConfig),
+) -> (Hart, CodeCache) {
+    let mut config = HartConfig {
         reset_pc: RAM,
         cost: CostModel {
             walk_step: 2,
@@ -89,16 +99,21 @@ pub fn hart(ram: &Ram, compiled: bool) -> (Hart, CodeCache) {
         },
         ..HartConfig::default()
     };
+    change(&mut config);
     let mut code = CodeCache::new(ram, config.extensions, config.cost);
     if compiled && !code.compile(Tiers::EAGER, &config) {
         eprintln!("this host has no compiler");
     }
-    (Hart::new(0, config, ram.clone()), code)
+    (Hart::new(id, config, ram.clone()), code)
 }
 
 /// The hart after the program that is where RAM begins has ended.
 pub fn run(ram: &Ram, compiled: bool) -> Hart {
-    let (mut hart, mut code) = hart(ram, compiled);
+    run_to_end(hart(ram, compiled))
+}
+
+/// The same of any hart.
+pub fn run_to_end((mut hart, mut code): (Hart, CodeCache)) -> Hart {
     for slice in 1..=SLICES {
         hart.run(&mut code, &mut Nothing, slice * SLICE, None);
         if hart.x(ENDED as usize) != 0 {

@@ -23,7 +23,7 @@ pub(super) struct Group {
 }
 
 /// The group that `insts` begin with. `access_of` returns the size in bytes of a load or store, and
-/// whether it is a store; of others, that are in no group with these, `None`.
+/// whether it is a store; `None` for any other instruction, which ends the group.
 pub(super) fn find(insts: &[Inst], access_of: impl Fn(Op) -> Option<(i32, bool)>) -> Option<Group> {
     let (size, store) = access_of(insts.first()?.op)?;
     let base = insts[0].rs1;

@@ -35,7 +35,7 @@ impl Writers {
         }
     }
 
-    /// Where the slots of `page` are recorded, if any of a page near it are.
+    /// Where the slots of `page` are recorded; `None` if no page of its group has a record.
     fn place(&self, page: PageIndex) -> Option<(usize, usize)> {
         let group = *self.groups.get(page.index() / TOGETHER)?;
         Some(((group as usize).checked_sub(1)?, page.index() % TOGETHER))
@@ -86,6 +86,22 @@ mod tests {
 
     fn of(writers: &Writers, page: usize) -> Option<Vec<usize>> {
         writers.of(PageIndex::new(page)).map(Iterator::collect)
+    }
+
+    #[test]
+    fn pages_of_one_group_and_of_others_have_slots_of_their_own() {
+        let mut writers = Writers::new(41);
+        let all = [2, 3, 18, 19, 40];
+        for page in all {
+            writers.add(PageIndex::new(page), 100 + page, |_| true);
+        }
+        writers.clear(PageIndex::new(2));
+        writers.clear(PageIndex::new(19));
+        let slots = all.map(|page| of(&writers, page).unwrap());
+        assert_eq!(slots, [vec![], vec![103], vec![118], vec![], vec![140]]);
+        // Not one of the 41, but of a group that has a record.
+        writers.add(PageIndex::new(41), 1, |_| true);
+        assert_eq!(of(&writers, 41), Some(vec![]));
     }
 
     #[test]

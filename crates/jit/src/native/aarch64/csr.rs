@@ -1,5 +1,5 @@
-//! CSR instructions: inline for CSRs without side effects, `sstatus`, `time`, `vsie` and a guest's
-//! `stimecmp`; a helper for others.
+//! CSR instructions: inline for [`PlainCsr`]s, `sstatus`, `time`, `vsie` and a guest's `stimecmp`, as
+//! far as they have no side effects; a helper for others.
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
@@ -122,6 +122,7 @@ impl BlockCompiler<'_> {
         }
         encode::memory(&mut self.ops, LOAD_64, X2, X3, 0);
         if plain.read == CsrRead::Status {
+            debug_assert!(matches!(plain.write, CsrWrite::Same(_)));
             self.dirty();
             dynasm!(self.ops; .arch aarch64; orr x2, x2, x1, lsl 63);
         }

@@ -1,5 +1,5 @@
-//! CSR instructions: inline for CSRs without side effects, `sstatus`, `time`, `fcsr` and a guest's
-//! `stimecmp`; a helper for others.
+//! CSR instructions: inline for [`PlainCsr`]s, `sstatus`, `time`, `vsie`, `fcsr` and a guest's
+//! `stimecmp`, as far as they have no side effects; a helper for others.
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
@@ -118,6 +118,7 @@ impl BlockCompiler<'_> {
         }
         dynasm!(self.ops; .arch x64; mov rdx, [rcx]);
         if plain.read == CsrRead::Status {
+            debug_assert!(matches!(plain.write, CsrWrite::Same(_)));
             dynasm!(self.ops
                 ; .arch x64
                 ; mov eax, edx

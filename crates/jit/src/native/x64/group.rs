@@ -23,9 +23,9 @@ impl BlockCompiler<'_> {
             return 0;
         };
         self.assign(index, group.len);
-        let (out, copies) = (self.ops.new_dynamic_label(), self.copies.clone());
-        let is_float = float_access_of(insts[0].op).is_some();
-        if is_float {
+        let out = self.ops.new_dynamic_label();
+        let copies = float_access_of(insts[0].op).map(|_| Box::new(self.copies.clone()));
+        if copies.is_some() {
             self.require_dirty(out);
         }
         let slow = GroupSlow {
@@ -35,7 +35,7 @@ impl BlockCompiler<'_> {
             back: self.ops.new_dynamic_label(),
             rest: self.copies.relied(),
             moved: self.moved(),
-            copies: is_float.then(|| Box::new(copies)),
+            copies,
         };
         // What the address in `rax` is for, and what is added to it.
         let (from, index) = match self.bases.slot(insts[0].rs1) {
