@@ -1,5 +1,5 @@
-//! CSR instructions: inline for [`PlainCsr`]s, `sstatus`, `time`, `vsie` and a guest's `stimecmp`, as
-//! far as they have no side effects; a helper for others.
+//! CSR instructions: inline for [`PlainCsr`]s, `sstatus`, `time`, `vsie` and a guest's `stimecmp`,
+//! as far as they have no side effects; a helper for others.
 
 use dynasm::dynasm;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
