@@ -7,7 +7,7 @@ mod programs;
 use programs::{RAM, enter_supervisor, finish, put, run, skip_exceptions};
 use trapless_asm::reg::{A0, S0, S1, T0, T2, T3, ZERO};
 use trapless_asm::{Asm, Reg, i, jalr, r, s};
-use trapless_hart::Ram;
+use trapless_hart::{Hart, Ram};
 use trapless_isa::csr::{self, status};
 
 const SIZE: u64 = 1 << 20;
@@ -294,6 +294,16 @@ fn what_is_loaded_is_there_at_once() {
     }
 }
 
+/// The hart after a program in M-mode, with these doublewords in RAM.
+fn run_with(compiled: bool, program: &Asm, words: &[(u64, u64)]) -> Hart {
+    let ram = Ram::new(RAM, SIZE).expect("RAM");
+    for &(at, value) in words {
+        ram.store(at, 8, value).expect("in RAM");
+    }
+    put(&ram, RAM, program);
+    run(&ram, compiled)
+}
+
 /// Promise: a load may replace the address that the next one uses, and a floating-point register
 /// with the same number is another one.
 #[test]
@@ -313,16 +323,19 @@ fn pointers_are_followed_in_runs_of_loads() {
     a.addi(T2, T2, -1);
     a.bne(T2, ZERO, again);
     finish(&mut a);
+    let (second, third) = (FIRST + 0x100, FIRST + 0x2000);
     let end = |compiled| {
-        let ram = Ram::new(RAM, SIZE).expect("RAM");
-        let (second, third) = (FIRST + 0x100, FIRST + 0x2000);
-        for (at, value) in [(FIRST, second), (second + 8, third), (third + 16, 7)] {
-            ram.store(at, 8, value).expect("in RAM");
-        }
-        ram.store(third + 24, 8, 11).expect("in RAM");
-        ram.store(third + 32, 8, 13).expect("in RAM");
-        put(&ram, RAM, &a);
-        let hart = run(&ram, compiled);
+        let hart = run_with(
+            compiled,
+            &a,
+            &[
+                (FIRST, second),
+                (second + 8, third),
+                (third + 16, 7),
+                (third + 24, 11),
+                (third + 32, 13),
+            ],
+        );
         [hart.x(18), hart.f(20), hart.f(19)]
     };
     assert_eq!([false, true].map(end), [[7 * ROUNDS, 11, 13]; 2]);
@@ -346,14 +359,7 @@ fn pointers_that_atomics_load_are_followed() {
     a.addi(T2, T2, -1);
     a.bne(T2, ZERO, again);
     finish(&mut a);
-    let end = |compiled| {
-        let ram = Ram::new(RAM, SIZE).expect("RAM");
-        for (at, value) in [(POINTER, VALUE), (VALUE, 7)] {
-            ram.store(at, 8, value).expect("in RAM");
-        }
-        put(&ram, RAM, &a);
-        run(&ram, compiled).x(18)
-    };
+    let end = |compiled| run_with(compiled, &a, &[(POINTER, VALUE), (VALUE, 7)]).x(18);
     assert_eq!([false, true].map(end), [2 * 7 * ROUNDS; 2]);
 }
 

@@ -79,6 +79,15 @@ fn set_timer(a: &mut Asm, ticks: u64) {
     a.csrw(csr::STIMECMP, A1);
 }
 
+/// Each round has two times, so many ticks apart, or a few more.
+fn assert_passed(times: &[u64], ticks: u64) {
+    assert_eq!(times.len() as u64, 2 * ROUNDS);
+    for pair in times.chunks(2) {
+        let passed = pair[1] - pair[0];
+        assert!((ticks..ticks + 4).contains(&passed), "{passed} ticks");
+    }
+}
+
 /// Promise: a guest reads the time with what the host adds to it.
 #[test]
 fn the_time_of_a_guest_has_its_delta() {
@@ -100,11 +109,7 @@ fn a_timer_that_is_due_soon_interrupts_then() {
         let wait = a.here();
         a.beq(T1, ZERO, wait);
     });
-    assert_eq!(times.len() as u64, 2 * ROUNDS);
-    for pair in times.chunks(2) {
-        let passed = pair[1] - pair[0];
-        assert!((TICKS..TICKS + 4).contains(&passed), "{passed} ticks");
-    }
+    assert_passed(&times, TICKS);
 }
 
 /// Promise: the same after more turns in which nothing else happened than a timer is noted for.
@@ -124,11 +129,7 @@ fn a_timer_that_is_set_after_long_computing_interrupts_then() {
         let wait = a.here();
         a.beq(T1, ZERO, wait);
     });
-    assert_eq!(times.len() as u64, 2 * ROUNDS);
-    for pair in times.chunks(2) {
-        let passed = pair[1] - pair[0];
-        assert!((TICKS..TICKS + 4).contains(&passed), "{passed} ticks");
-    }
+    assert_passed(&times, TICKS);
 }
 
 /// Promise: a timer of a guest that was due soon, or has been due while interrupts were off, does
